@@ -115,7 +115,8 @@ class Background:
                 every = _Every(seconds=task.seconds)
                 self.scheduler.add_job(partial(self.run, name), every, next_run_time=first, id=name)
             self.scheduler.start()
-            threading.Thread(target=_watch_clock, args=(self.scheduler, self._winding_down), daemon=True).start()
+            watched = (self.scheduler, self.sweeper.tick, self._winding_down)
+            threading.Thread(target=_watch_clock, args=watched, daemon=True).start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon, and for answers to messages."""
@@ -149,11 +150,12 @@ class _Every(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
         return following if following > now else now + self.interval
 
 
-def _watch_clock(scheduler: Any, stopped: threading.Event) -> None:
+def _watch_clock(scheduler: Any, tick: Callable[[], None], stopped: threading.Event) -> None:
     """Have all tasks run at once when the wall clock was set back, by which APScheduler plans them."""
     before = datetime.now(UTC)
     while not stopped.wait(_CLOCK_SECONDS):
         now = datetime.now(UTC)
+        tick()
         if now < before:
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=now)

@@ -52,6 +52,13 @@ class Sweeper:
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
         self._clock_offset = self._offset()
+        self._ticked, self._stood_still = time.monotonic(), False
+
+    def tick(self) -> None:
+        """Notice that this process stood still, as in a container that was paused. To be called every second."""
+        now = time.monotonic()
+        self._stood_still |= now - self._ticked > STEP_MS / 1000
+        self._ticked = now
 
     def excuse_downtime(self) -> None:
         """Wait for no run that was expected while the service was down; learn again what another version has learned.
@@ -64,9 +71,11 @@ class Sweeper:
         """Sweep each organization that is due. Raises ServiceError (503)."""
         seen = self.clock.look(is_kept=not self._tenancy.databases.has_first_units())
         offset = self._offset()
-        if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:  # or the machine was suspended
+        self.tick()
+        # The two clocks also move apart while the machine is suspended.
+        if seen.needs_correction or self._stood_still or abs(offset - self._clock_offset) * 1000 > STEP_MS:
             self._excuse(seen)
-        self._clock_offset = offset
+        self._clock_offset, self._stood_still = offset, False
         relearn_until = time.monotonic() + RELEARNING_SECONDS
 
         def sweep_one(org: Org) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -344,3 +345,16 @@ def test_a_start_does_not_wait_for_all_files_and_may_die_before_it_has_opened_th
         "incidents": [],
         "next_cursor": None,
     }
+
+
+def test_no_run_was_missed_while_the_process_stood_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is paused for a snapshot: both clocks go on, and the clients wait for an answer."""
+    world.add("backup", FREQUENT)
+    real_seconds = [1_000_000.0]
+    monkeypatch.setattr("obs.sweep.time", SimpleNamespace(monotonic=lambda: real_seconds[0]))
+    world.sweep()
+    world.clock.advance(minutes=30)
+    real_seconds[0] += 1800
+    world.sweep()
+    assert world.job("backup")["overdue"] is False
+    world.overdue_at("backup", world.clock() + HOUR_MS)  # the next run is waited for
