@@ -114,6 +114,25 @@ def test_a_change_that_takes_too_long_says_how_many_remain_and_continues_there(
     assert state(boss) == done
 
 
+@pytest.mark.parametrize("action", ["pause", "delete"])
+def test_a_job_that_is_deleted_meanwhile_does_not_stop_the_others(
+    admin: Visitor, boss: KeyClient, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """As when two people press the button at once. The clock of the loop is read before each change."""
+    steps = count()
+
+    def monotonic() -> float:
+        if next(steps) == 2:  # the first job was changed
+            assert boss.delete("/api/v1/jobs?prefix=db/vacuum").status_code == 200
+        return 0.0
+
+    admin.get("/")
+    monkeypatch.setattr(page, "time", SimpleNamespace(monotonic=monotonic))
+    answer = admin.post(f"/jobs/selected/{action}", all="1", until="", confirmed="1")
+    assert (answer.status_code, answer.location) == (302, "/")
+    assert None not in state(boss).values()
+
+
 def test_readers_and_strangers_change_nothing(
     reader: Visitor, stranger: Visitor, boss: KeyClient, admin: Visitor
 ) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, abort, get_template_attribute, render_template, request
@@ -13,6 +14,7 @@ from obs.api import PLACE, load
 from obs.dashboard import drawings, forms, store
 from obs.dashboard.overview import SORTS, Choice, select, version
 from obs.dashboard.sessions import require_admin, take_new_key, viewer
+from obs.errors import ServiceError
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store.jobs import Job
@@ -93,11 +95,13 @@ def change_selected(action: str) -> ResponseReturnValue:
     until = forms.chosen_time("until", PAUSES) if action == "pause" else None
     changes = load(JobChangesSchema, {"paused": action == "pause"} | ({"paused_until": until} if until else {}))
     end, names, heartbeats = time.monotonic() + _BULK_SECONDS, [job.name for job in jobs], services().heartbeats
+    change = heartbeats.delete_job if action == "delete" else partial(heartbeats.change_job, changes=changes)
     while names and time.monotonic() < end:
-        if action == "delete":
-            heartbeats.delete_job(caller, names.pop(0))
-        else:
-            heartbeats.change_job(caller, names.pop(0), changes)
+        try:
+            change(caller, names.pop(0))
+        except ServiceError as error:
+            if error.error != "job_not_found":  # somebody has deleted or renamed it meanwhile
+                raise
     message = f"Jobs {action.removesuffix('e')}ed: {len(jobs) - len(names):,}."
     message += f" {len(names):,} remain: do it again." if names else ""
     return forms.saved(message, "dashboard.jobs.page", **choice.parameters())
