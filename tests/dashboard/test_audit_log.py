@@ -1,15 +1,17 @@
 """The audit log: what is in it, who may read it, and that it is one transaction with the change."""
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from flask import Flask
 
 from obs.cli import main
 from obs.services import services
-from obs.tenancy import service, store
+from obs.tenancy import audit, service, store
 from tests.conftest import ACME, Clock, KeyClient
-from tests.dashboard.conftest import Visitor
+from tests.dashboard.conftest import Visitor, wait_for_failed_sign_ins
 
 Entries = list[list[str]]
 STATEMENT = {"query": "SELECT action, actor, object, address FROM audit ORDER BY time, action LAST 1d"}
@@ -27,6 +29,7 @@ def entries(root: KeyClient, clock: Clock) -> Callable[[], Entries]:
 
     def read() -> Entries:
         nonlocal seen
+        wait_for_failed_sign_ins()
         clock.advance(ms=1)  # a window ends before now
         rows: Entries = root.post("/api/v1/dsl", json=STATEMENT).json["rows"]
         new, seen = rows[seen:], len(rows)
@@ -65,6 +68,22 @@ def test_signing_in_and_out(
     token = service.create_sign_in_link(services(app).tenancy, "acme")
     visitor.use_link(token)
     assert entries() == [["sign in", "sign-in link", "dashboard", "127.0.0.1"]]
+
+
+def test_a_failed_sign_in_with_a_key_does_not_wait_for_the_file_of_the_organization(
+    app: Flask, entries: Callable[[], Entries], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time would tell which organizations exist."""
+    noted, is_answered = audit.note, threading.Event()
+
+    def note(*arguments: Any) -> None:
+        assert is_answered.wait(10)
+        noted(*arguments)
+
+    monkeypatch.setattr(audit, "note", note)
+    assert Visitor(app).sign_in("obs_acme_wrong").status_code == 401
+    is_answered.set()
+    assert entries() == [["failed sign in", "unknown key", "dashboard", "127.0.0.1"]]
 
 
 def test_failed_sign_ins(

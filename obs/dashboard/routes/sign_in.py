@@ -47,10 +47,8 @@ def find_user(name: str, password: str) -> store.User | None:
     tenancy.quotas.count_failure(name[:100].lower(), f"{attempts} as one user from {browsers} browsers", 5)
     if service.has_password(user, password):
         return user
-    if user is not None:  # in a thread: the time that it takes would tell that the name exists
-        unit = copy_current_request_context(_note)
-        failed = (user.org, f"wrong password of {user.name}", Action.FAILED_SIGN_IN)
-        threading.Thread(target=unit, args=failed, name="failed-sign-in").start()
+    if user is not None:
+        _note_failed(user.org, f"wrong password of {user.name}")
     return None
 
 
@@ -60,10 +58,10 @@ def _by_key(key: str) -> ResponseReturnValue:
     if credential is None:
         tenancy.quotas.count_failure(client_network(request.environ))
         if org := tenancy.keyring.organization(key.removeprefix("obs_").partition("_")[0]):
-            _note(org, "unknown key", Action.FAILED_SIGN_IN)
+            _note_failed(org, "unknown key")
         raise ServiceError("unauthorized", "Invalid key.")
     if not keys.allows(credential.scopes, "query:read"):
-        _note(credential.org, credential.name, Action.FAILED_SIGN_IN)
+        _note_failed(credential.org, credential.name)
         raise ServiceError("unauthorized", "This key cannot sign in: it lacks the scope query:read.")
     return _begin(credential.org, credential.name, key_id=credential.id)
 
@@ -99,6 +97,12 @@ def _begin(org: Org, name: str, user: store.User | None = None, **origin: Any) -
     _note(org, name, Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
+
+
+def _note_failed(org: Org, name: str) -> None:
+    """In a thread: the time that it takes would tell that the organization or the user exists."""
+    unit = copy_current_request_context(_note)
+    threading.Thread(target=unit, args=(org, name, Action.FAILED_SIGN_IN), name="failed-sign-in").start()
 
 
 def _note(org: Org, name: str, action: Action) -> None:
