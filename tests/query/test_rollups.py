@@ -38,6 +38,14 @@ STATEMENTS = [
     "SELECT count(*), avg(duration_ms) FROM runs WHERE {only} BY hour(time)",
     "SELECT count(*) FROM runs WHERE {only} AND weekday(time) < 6 BY weekday(time), status",
     "SELECT date(time) AS day, job, count(*) FROM runs WHERE {only} BY day, job",
+    f"SELECT {ALL} FROM runs WHERE {{only}} AND time > '2026-06-19T12:00:00Z' AND time <= NOW - 2h BY job, status",
+    "SELECT count(*) FILTER (WHERE time >= NOW - 1d) AS new, p95(duration_ms) FILTER (WHERE time < NOW - 1d), count(*)"
+    " FROM runs WHERE {only} BY host ORDER BY new DESC, host",
+    "SELECT CASE WHEN time < '2026-06-20' THEN 'before' WHEN time >= NOW - 90m THEN job END AS phase, count(*),"
+    " avg(if(time > '2026-06-18T07:03:00Z', duration_ms, NULL)), max(time), last(status) FROM runs WHERE {only}"
+    " AND NOT time BETWEEN '2026-06-19T03:00:00Z' AND '2026-06-19T05:59:59.999Z' BY phase, status EVERY 1d TOP 3",
+    "SELECT count(*), sum(if(time < '2026-06-20', 1, 0)) FROM runs WHERE {only} BY job EVERY 1d COMPARE WITH 1d AGO"
+    " TIMEZONE 'Asia/Kolkata'",
     "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} EVERY 1d TIMEZONE 'Europe/Berlin'",
     "SELECT count(*) FROM runs WHERE {only} BY job EVERY 1d TIMEZONE 'Asia/Kolkata'",
     "SELECT count(*), max(duration_ms) FROM runs WHERE {only} EVERY 1mo TIMEZONE 'Asia/Kolkata'",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import count, pairwise, product
+from itertools import chain, count, pairwise, product
 from operator import itemgetter
 from typing import Any
 
@@ -144,8 +144,9 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
     grains, cover = usable_grains(plan, scan)
+    starts = (scan.timeline.starts if scan.timeline else (), cover.moments)
     for grain in grains:
-        covered, uncovered = _split(grain, rest, scan.timeline.starts if scan.timeline else (), session)
+        covered, uncovered = _split(grain, rest, starts, session)
         if covered and len(covered) <= MAX_SPANS and len(uncovered) <= MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
@@ -153,11 +154,11 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
 
 
 def _split(
-    grain: Grain, ranges: Sequence[Range], starts: Sequence[int], session: Session
+    grain: Grain, ranges: Sequence[Range], starts: Sequence[Sequence[int]], session: Session
 ) -> tuple[list[Span], list[Range]]:
     """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges.
 
-    Units in which a bucket begins, such as a day at 18:30 UTC, are left; `starts` are those of all buckets.
+    Units in which a bucket begins, such as a day at 18:30 UTC, or a condition changes, are left: at one of `starts`.
     """
     covered, uncovered, unit_ms = list[Span](), list[Range](), grain.unit_ms
     for each in ranges:
@@ -165,8 +166,8 @@ def _split(
         found = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
         spans = list[Span]()
         for first, end in found:
-            within = starts[bisect_left(starts, first * unit_ms) : bisect_left(starts, end * unit_ms)]
-            split = [start // unit_ms for start in within if start % unit_ms]
+            within = (each[bisect_left(each, first * unit_ms) : bisect_left(each, end * unit_ms)] for each in starts)
+            split = sorted(start // unit_ms for start in chain(*within) if start % unit_ms)
             spans += [(before + 1, after) for before, after in pairwise((first - 1, *split, end)) if before + 1 < after]
         covered += spans
         edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]

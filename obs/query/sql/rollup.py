@@ -28,6 +28,7 @@ class Cover:
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
     If rows are grouped by a histogram, each cell is split into the bins of `binned`; its last argument is their width.
+    At the `moments`, comparisons of the time with constants change.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
@@ -35,6 +36,7 @@ class Cover:
     compared: Checked | None = None
     parts: Sequence[Part] = ()
     binned: Apply | None = None
+    moments: Sequence[int] = ()
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
@@ -77,7 +79,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
         if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
-    return grains, Cover(compared=compared, parts=parts, binned=binned)
+    moments = sorted(moment for each in walk(*chosen) for moment in _changes(each, scan.now_ms))
+    return grains, Cover(compared=compared, parts=parts, binned=binned, moments=moments)
 
 
 def _needs_value(where: Checked | None) -> bool:
@@ -146,7 +149,7 @@ def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | No
 def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
     """The columns that an expression reads, but for the time in `functions`, and what it compares with constants."""
     match expression:
-        case Apply() if _is_comparison(expression):
+        case Apply() if _is_comparison(expression) or _changes(expression, 0):
             return
         case Apply(name=name, arguments=(Read(column=column),)) if column.name == "time" and name in functions:
             return
@@ -170,6 +173,28 @@ def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
         case Apply(name=name, arguments=(Read() as measured, *others)) if prefix_of(measured) is not None:
             return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
     return False
+
+
+def _changes(expression: Checked, now_ms: int) -> list[int]:
+    """When the result of a comparison of the time with constants changes; empty for any other expression."""
+    match expression:
+        case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == "time":
+            sides = (False, True) if name == "between" else IS_AFTER.get(name, ())
+            moments = [each for other in others if (each := _moment(other, now_ms)) is not None]
+            known = sides if len(moments) == len(others) else ()
+            return [moment + is_after for moment, is_after in zip(moments, known, strict=False)]
+    return []
+
+
+def _moment(constant: Checked, now_ms: int) -> int | None:
+    match constant:
+        case nodes.Literal(value=int(moment)):
+            return moment
+        case Apply(name="now"):
+            return now_ms
+        case Apply(name="-", arguments=(Apply(name="now"), nodes.Literal(value=int(before)))):
+            return now_ms - before
+    return None
 
 
 def _histogram(group: Checked | None) -> Apply | None:
@@ -306,6 +331,7 @@ class RollupSelect(RowSelect):
         compared, parts, binned = cover.compared, cover.parts, cover.binned
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         cells = f"{grain.cells}.{prefix_of(compared) or ''}"
+        writer.time_sql = f"+{writer.time_sql}"  # an index finds the spans, not what WHERE may say of the time
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
