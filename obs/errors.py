@@ -1,4 +1,7 @@
-"""Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it."""
+"""Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it.
+
+Under ``/api/`` every response with a status other than 2xx is `ServiceError.body` as JSON; elsewhere it is a page.
+"""
 
 import json
 import logging
@@ -89,7 +92,7 @@ def existing(thing: str, number: int, found: Iterable[T]) -> T:
 
 
 def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
-    """Register the error handlers of `app`: ``/api/`` has `ServiceError.body` as JSON, all else what `page` returns."""
+    """Register the error handlers of `app`; outside ``/api/`` the response is what `page` returns."""
 
     def respond(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):

@@ -35,14 +35,17 @@ class QueryAlerts:
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
     def save(self, caller: Caller, fields: Mapping[str, Any], alert_id: int | None = None) -> Alert:
-        """Create an alert from fields of AlertRequestSchema, or change some. Raises ServiceError (404, 409, 422)."""
+        """Create an alert from the fields of AlertRequestSchema, or change some fields of one.
+
+        The incidents of an alert that is changed end; they begin again if need be. Raises ServiceError (404, 409, 422).
+        """
         if "query" in fields:
             self._check(caller, fields["query"])
 
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
             known = None if alert_id is None else store.alert(db, alert_id)
             alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
-            if known:  # its incidents end; they begin again if need be
+            if known:
                 open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             elif len(store.alerts(db)) >= _MOST_ALERTS:
                 raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")

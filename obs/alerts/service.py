@@ -54,7 +54,10 @@ class AlertService:
         return "", ""
 
     def save(self, caller: Caller, fields: Mapping[str, Any], channel_id: int | None = None) -> Channel:
-        """Create a channel from fields of ChannelRequestSchema, or change some. Raises ServiceError (404, 409, 422)."""
+        """Create a channel from the fields of ChannelRequestSchema, or change some fields of one.
+
+        An address that is sent as it is shown stays. Raises ServiceError (404, 409, 422).
+        """
         was = None if channel_id is None else self.channel(caller.org, channel_id)
         known: dict[str, Any] = {"enabled": True} if was is None else asdict(was)
         if was is None and len(self.channels(caller.org)) >= _MOST_CHANNELS:
@@ -66,7 +69,7 @@ class AlertService:
         if ("url" in fields) + ("webhook" in fields) != 1 and (channel_id is None or webhook):
             raise invalid_field("json", "url", "Send either url or webhook.")
         kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
-        if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):  # else it stays
+        if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
             order = {"op": "check", "kind": kind, "address": address}
             answer = {"answer": _IS_MASKED} if "***" in address else _answer_of(self.courier.submit, order)
             if "masked" not in answer:

@@ -29,7 +29,10 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]
 def update(
     caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
 ) -> Annotation:
-    """Make `changes`, loaded by AnnotationChangesSchema. Raises ServiceError: 404, 422, and as `rules.check_change`."""
+    """Make `changes`, loaded by AnnotationChangesSchema; returns the annotation.
+
+    Raises ServiceError: 404; 409 for that of an incident; 412 when `versions`, if any, lacks the stored one; 422.
+    """
 
     def unit(db: sqlite3.Connection) -> Annotation:
         stored = store.find(db, annotation_id, caller.now_ms)

@@ -28,7 +28,10 @@ _HELD = {BACKUP_LOCK: "Another backup of {} is running.", SERVER_LOCK: "A server
 
 @contextmanager
 def opened(path: Path, *, leaves_no_log: bool = False, target: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """A read-only connection, such as for a copy at `target`, whose errors are ClickExceptions."""
+    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log.
+
+    `target` is the file to which it is copied.
+    """
     immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()  # with a log, it may be in use
     try:
         with explained(), closing(open_reader(path, 60, immutable=immutable)) as db:

@@ -1,6 +1,7 @@
 """The check-ins of Sentry's cron monitors: one for each URL, or as items of an envelope, which the SDKs send.
 
-The monitor is the job, and the id of the check-in the run. In a DSN, the public key is a ping key, the project ignored.
+A check-in names its monitor, which is the job, and its own id, which is the run. The public key of the DSN is a ping
+key; the number of the project has no meaning.
 """
 
 import json

@@ -31,7 +31,7 @@ _CHARSETS = frozenset(aliases) | frozenset(aliases.values())  # not all codecs: 
 _SLOW_SECONDS = 1  # a body that has arrived is read in a fraction of a millisecond
 _BURST_SECONDS = 2
 _QUEUE_SECONDS = 0.25
-_PAGE_READERS = 8  # apart from those of the API, which anybody could take who posts the sign-in form
+_PAGE_READERS = 8
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
 
@@ -110,7 +110,10 @@ def _decompressed(body: bytes, coding: str) -> bytes:
 
 
 class Bodies:
-    """A WSGI application around `app` in which at most half of `threads` read bodies at the same time."""
+    """A WSGI application around `app` in which at most half of `threads` read bodies at the same time.
+
+    Pages have readers of their own: anybody can post the sign-in form, and must not take the readers of the API.
+    """
 
     def __init__(self, app: Callable[..., Iterable[bytes]], threads: int, patience_seconds: float) -> None:
         self._app = app
@@ -159,7 +162,10 @@ class Body:
         self._begun: float | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, all for -1. Raises ServiceError: 503 (no free reader), 408 (slow), 400 (incomplete)."""
+        """At most `size` bytes, all for -1.
+
+        Raises ServiceError: 503 when no reader is free, 408 when the body takes too long, 400 when it is incomplete.
+        """
         size = self._missing if size < 0 else min(size, self._missing)
         if size == 0:
             return b""
@@ -188,7 +194,8 @@ class Body:
 def close_silent_connections(peers: Collection[str], silent_seconds: float) -> int:
     """Close the TCP connections from `peers` on which this process sent nothing for `silent_seconds`; returns how many.
 
-    Idle ones, which a server may close, are among them: granian does not say which connection a request belongs to.
+    These are the ones whose bodies do not arrive, and idle ones, which a server may close at any time. granian does not
+    say which connection a request belongs to. Outside Linux, no connection is closed.
     """
     closed = 0
     for connection, info in tcp_sockets():

@@ -72,7 +72,10 @@ def healthz() -> dict[str, str]:
 
 
 def readyz() -> tuple[dict[str, str | int], int]:
-    """200 when the control file can be read, the disk written, and the scheduler runs, else 503 with the problems."""
+    """200 when the control file can be read, the disk written, and the scheduler runs, else 503 with the problems.
+
+    Little free space, a wrong clock and unusable files of organizations are only reported: requests are served.
+    """
     problems = {}
     tenancy = services().tenancy
     space = tenancy.quotas.space
@@ -85,7 +88,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
         problems["disk"] = problem
     if not services().background.scheduler.running:
         problems["scheduler"] = "not running"
-    notes = {  # are only reported: requests are served
+    notes = {
         "disk": f"low: {space.summary()}" if space.is_low else None,
         "unusable_organizations": tenancy.unusable_files(),
         "clock": services().background.sweeper.clock.warning,

@@ -11,15 +11,17 @@ from obs.storage.databases import Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
 
-_CHECK_EVERY_SECONDS = 0.25  # a key that another process revokes is rejected within this time
+_CHECK_EVERY_SECONDS = 0.25
 _log = logging.getLogger(__name__)
 
 
 class KeyRing:
-    """All valid keys, reloaded when any process has changed the control file. Thread-safe."""
+    """All valid keys, reloaded when any process has changed the control file. Thread-safe.
+
+    A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` gets deleted organizations.
+    """
 
     def __init__(self, control: DatabaseFile, on_delete: Callable[[Org], None]) -> None:
-        """`on_delete` gets deleted organizations."""
         self._control, self._on_delete, self._monotonic = control, on_delete, time.monotonic
         self._lock = threading.Lock()
         self._next_check = 0.0
@@ -89,7 +91,8 @@ class KeyRing:
             self._next_check = self._monotonic() + _CHECK_EVERY_SECONDS
             self._read()
             self._problem = None
-        except ServiceError as error:  # known keys still work; /readyz reports the problem
+        except ServiceError as error:
+            # Known keys still work. /readyz reports the problem.
             if self._version < 0:
                 raise
             if self._problem != error.message:

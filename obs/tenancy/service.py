@@ -23,16 +23,19 @@ SIGN_IN_LINK_MS = DAY_MS
 SESSION_MS = 14 * DAY_MS  # after its last use
 _METHOD = "scrypt:32768:8:1"
 _NO_PASSWORD = f"{_METHOD}$none${'0' * 128}"  # the hash of no password that is known
-_checks, _queue = threading.BoundedSemaphore(2), threading.BoundedSemaphore(10)  # passwords: 32 MB and 0.1 s each
+_checks, _queue = threading.BoundedSemaphore(2), threading.BoundedSemaphore(10)  # of passwords
 _log = logging.getLogger(__name__)
 
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
-    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link."""
+    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link.
+
+    One that never had a key was left by a first start that was interrupted.
+    """
     with tenancy.control.read() as db:
         org = store.organization(db, FIRST_ORG)
         if store.organizations(db) and (org is None or store.keys_of(db, org)):
-            return None  # one that never had a key was left by a first start that was interrupted
+            return None
     org = org or create_organization(tenancy, FIRST_ORG)
     return create_key(tenancy, org, "first key", ("admin",)).key, create_sign_in_link(tenancy, FIRST_ORG)
 
@@ -195,7 +198,10 @@ def find_user(tenancy: Tenancy, name: str) -> store.User | None:
 
 
 def has_password(user: store.User | None, password: str) -> bool:
-    """Whether this is the password of `user`; without a user no, after the same time. Raises ServiceError (429)."""
+    """Whether this is the password of `user`. Without a user the answer is no, after the same time.
+
+    Raises ServiceError (429) when too many others wait: each check takes 32 MB, and a tenth of a second.
+    """
     if not _queue.acquire(blocking=False):
         raise ServiceError("rate_limited", "Others are signing in.", hint="Try again.", headers={"Retry-After": "1"})
     try:

@@ -77,8 +77,11 @@ class Pending(NamedTuple):
 
 
 def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Incident], now_ms: int) -> None:
-    """Add incidents that have just begun to the messages of the channels that want them."""
-    no_longer_settling = (  # of a job that flaps, the message that says that it has settled has only the last one
+    """Add incidents that have just begun to the messages of the channels that want them.
+
+    Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
+    """
+    no_longer_settling = (
         f"DELETE FROM delivery_incidents WHERE news = :news AND incident_id IN (SELECT i.id FROM {incidents.SAME}"
         f" WHERE this.id = :id AND i.started_at > this.started_at - {DAY_MS + 2 * HOUR_MS})"  # with quiet hours
         " AND (SELECT channel_id = :channel AND attempts = 0 FROM deliveries WHERE id = delivery_id)"
@@ -96,8 +99,11 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Inc
 
 
 def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[Incident], now_ms: int) -> None:
-    """Add the end of incidents to the messages of the channels that were notified of them."""
-    reported = (  # a message about the beginning that is still to be sent says both
+    """Add the end of incidents to the messages of the channels that were notified of them.
+
+    A message about the beginning that is still to be sent says both.
+    """
+    reported = (
         "SELECT di.incident_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
         " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news <> ?"
         f" GROUP BY di.incident_id HAVING max(d.state = '{State.SENT}')"
@@ -130,7 +136,10 @@ def pending(db: sqlite3.Connection) -> Pending:
 
 
 def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, News]:
-    """Count an attempt, so that nothing more is added to the message; returns what it says, by the incident's id."""
+    """Count an attempt that is about to be made: from now on, nothing is added to the message.
+
+    Returns what it says, by the id of the incident. A delivery that has nothing to say any more is deleted.
+    """
     over = "SELECT id FROM incidents WHERE ended_at IS NOT NULL OR acknowledged_at IS NOT NULL"
     no_longer = f"DELETE FROM delivery_incidents WHERE delivery_id = ? AND news = ? AND incident_id IN ({over})"
     db.execute(no_longer, (delivery_id, News.LASTS))
@@ -138,7 +147,7 @@ def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, Ne
     db.execute(f"UPDATE deliveries SET {counted} WHERE id = ?2", (now_ms, delivery_id))
     rows = db.execute("SELECT incident_id, news FROM delivery_incidents WHERE delivery_id = ?", (delivery_id,))
     said = {row["incident_id"]: News(row["news"]) for row in rows}
-    if not said:  # any more
+    if not said:
         db.execute("DELETE FROM deliveries WHERE id = ? AND notice IS NULL", (delivery_id,))
     return said
 
@@ -158,7 +167,8 @@ def record(
 ) -> None:
     """Record the answer to an attempt (see `obs.alerts.courier.Order`), and add the messages that follow from it.
 
-    `channels` are all of the organization, `delivery` is as before the attempt, `lasting` are incidents said to last.
+    `channels` are all channels of the organization, and `delivery` is as it was before the attempt. `lasting` are the
+    incidents of which the message said that they last.
     """
     state, sent_at, next_at = State.PENDING, None, None
     enabled = {channel.id: channel for channel in channels if channel.enabled}
