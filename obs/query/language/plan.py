@@ -173,6 +173,11 @@ def walk(*expressions: Checked | None) -> Iterator[Checked]:
             yield from walk(expression.filter)
 
 
+def columns_of(*expressions: Checked | None) -> set[str]:
+    """The names of the columns in the expressions."""
+    return {each.column.name for each in walk(*expressions) if isinstance(each, Read)}
+
+
 def terms(where: Checked | None) -> Sequence[Checked]:
     """The terms of WHERE that all rows have to meet."""
     if where is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, terms, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, columns_of, terms, walk
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, aggregates_of, finds_row, key_of, prefix_of, select, simpler
 from obs.sources import Grain, Type
@@ -91,8 +91,7 @@ def _needs_value(where: Checked | None) -> bool:
 def terms_of_series(plan: Plan) -> Checked | None:
     """The terms of WHERE that are the same for all rows of a series; None without any."""
     apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
-    chosen = [term for term in terms(plan.where) if set() < {*_columns(term, ())} <= apart]
-    chosen = [term for term in chosen if not any(map(_is_comparison, walk(term)))]
+    chosen = [term for term in terms(plan.where) if set() < columns_of(term) <= apart]
     return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
 
 
@@ -181,8 +180,8 @@ def _changes(expression: Checked, now_ms: int) -> list[int]:
         case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == "time":
             sides = (False, True) if name == "between" else IS_AFTER.get(name, ())
             moments = [each for other in others if (each := _moment(other, now_ms)) is not None]
-            known = sides if len(moments) == len(others) else ()
-            return [moment + is_after for moment, is_after in zip(moments, known, strict=False)]
+            if len(moments) == len(sides):
+                return [moment + is_after for moment, is_after in zip(moments, sides, strict=True)]
     return []
 
 
@@ -331,9 +330,9 @@ class RollupSelect(RowSelect):
         compared, parts, binned = cover.compared, cover.parts, cover.binned
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         cells = f"{grain.cells}.{prefix_of(compared) or ''}"
-        writer.time_sql = f"+{writer.time_sql}"  # an index finds the spans, not what WHERE may say of the time
+        # Of rows, an index finds the spans, not what WHERE may say of the time.
+        writer.time_sql = f"({grain.number} * {grain.unit_ms})" if grain.cells else f"+{writer.time_sql}"
         if grain.cells:
-            writer.time_sql = f"({grain.number} * {grain.unit_ms})"
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
             # Of floor(), `binned` is only the quotient: its value follows from that of `compared`.
             writer.known = {each: known for each in (compared, *plan.groups) if each and each in (compared, binned)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Plan, Range, Read, Scan, terms, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Plan, Range, Read, Scan, columns_of, terms, walk
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Order, Type
 
@@ -225,7 +225,7 @@ def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
     order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
         case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if order is not None:
-            used = {column.name, *(each.column.name for each in walk(plan.where) if isinstance(each, Read))}
+            used = {column.name, *columns_of(plan.where)}
             return by_key and plan.interval_ms is None and column.measured is not None and used <= order.columns
     return False
 
