@@ -57,7 +57,8 @@ class Sweeper:
     def tick(self) -> None:
         """Notice that this process stood still, as in a container that was paused. To be called every second."""
         now = time.monotonic()
-        self._stood_still |= now - self._ticked > STEP_MS / 1000
+        if now - self._ticked > STEP_MS / 1000:
+            self._stood_still = True
         self._ticked = now
 
     def excuse_downtime(self) -> None:

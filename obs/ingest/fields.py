@@ -182,7 +182,8 @@ def read_header(environ: Mapping[str, Any], name: str) -> str | None:
     value: str | None = environ.get(_VARIABLES[name])
     if not value:
         return None
-    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")  # as in paths
+    # WSGI decodes headers as Latin-1; clients send UTF-8.
+    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")
     if len(text) > LONGEST_HEADER:
         raise invalid_field("headers", name, f"Longer than {LONGEST_HEADER} characters.")
     return text

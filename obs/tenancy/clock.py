@@ -101,12 +101,15 @@ class ServerClock:
         return before.retention_ms if step else state.retention_ms  # nothing is corrected yet
 
     def look(self, *, is_kept: bool = True) -> Reading:
-        """Look at the clocks, about once a second. Raises ServiceError (503)."""
+        """Look at the clocks, about once a second. Raises ServiceError (503).
+
+        What was seen is seen again by a process that starts after this one, unless it `is_kept`, or the clock was set.
+        """
         before, state, step, start = self._observe()
         if state.lead_ms and self._state is not None and self._stored() is None:
             state = ClockState(state.wall_ms, state.boot_id, state.boot_ms)  # somebody has accepted the wall clock
         is_set, is_new = step or state.lead_ms != before.lead_ms, state.wall_ms // MINUTE_MS != self._stored_minute
-        if is_set or (is_new and (is_kept or self._stored() is None)):  # else it is seen again after a restart
+        if is_set or (is_new and (is_kept or self._stored() is None)):
             self._control.write(partial(store.keep_clock, state=state._asdict()))
             self._stored_minute = state.wall_ms // MINUTE_MS
         self._state = state
