@@ -60,6 +60,7 @@ TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
         *STATEMENTS,
     ),
     "obs/query/sql": ("tests/query/test_duckdb.py", *STATEMENTS),
+    "obs/query/sql/cover.py": ROLLUPS,
     "obs/query/sql/rollup.py": ROLLUPS,
     "obs/server": (
         *("tests/test_errors.py", "tests/test_monitoring.py", "tests/strangers"),

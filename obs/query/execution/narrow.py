@@ -9,7 +9,8 @@ from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
-from obs.query.sql.rollup import IS_AFTER, select_covered, terms_of_series
+from obs.query.sql.cover import IS_AFTER, terms_of_series
+from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import MANY_ROWS, prefix_of, select_frequent, select_many
 from obs.times import HOUR_MS
 

@@ -13,7 +13,8 @@ from typing import Any
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.language.functions import NUMERIC
 from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan, has_aggregate
-from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
+from obs.query.sql.cover import Cover, Span, usable_grains
+from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import format_ms

@@ -1,229 +1,25 @@
-"""Rollups: which statements they can answer exactly, and the SELECT that reads them.
+"""The SELECT that reads rollups.
 
 The part of the window that no rollup covers is read from the rows, in the same SELECT: each cell and each row becomes
 a partial result under the name of the source's table, and the outer SELECT combines them.
 """
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, columns_of, terms, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
+from obs.query.sql.cover import OF_TIME, Cover, Span, other_columns, template_of, templates_of
 from obs.query.sql.expressions import Writer
-from obs.query.sql.select import RowSelect, SqlStatement, aggregates_of, finds_row, key_of, prefix_of, select, simpler
-from obs.sources import Grain, Type
-from obs.times import DAY_MS, HOUR_MS, SECOND_MS
-
-Span = tuple[int, int]  # consecutive units of a grain: the number of the first, and the number after the last
-Part = tuple[int | None, int | None]
-"""The rows of a cell whose measured value is in a range, ends included; (None, None) for those without a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """Which part of a window is read from which rollup. `rest` is read from the rows.
-
-    If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If rows are grouped by a histogram, each cell is split into the bins of `binned`; its last argument is their width.
-    At the `moments`, comparisons of the time with constants change.
-    """
-
-    spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
-    rest: tuple[Range, ...] = ()
-    compared: Checked | None = None
-    parts: Sequence[Part] = ()
-    binned: Apply | None = None
-    moments: Sequence[int] = ()
+from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, prefix_of, select, simpler
+from obs.sources import Grain
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
     """The SELECT that reads a plan, where there is a `cover` from rollups; its columns are those of `select`."""
     return select(plan, scan) if cover is None else RollupSelect(plan, scan, cover=cover).statement()
-
-
-_DAY_FUNCTIONS = ("weekday", "date")
-_HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)  # the same for a time and for the start of its hour, or its day in UTC
-
-
-def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
-    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans.
-
-    A unit may be used if it lies within one bucket of EVERY, which depends on where the buckets begin.
-    """
-    if not plan.source.grains or not plan.grouped or plan.around is not None:
-        return [], Cover()
-    ordered_by = [expression for expression, _ in plan.order]
-    written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
-    found = [part for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
-    aggregates = [each for part in found for each in aggregates_of(part)]
-    chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
-    chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
-    comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
-    binned = next(filter(None, map(_histogram, plan.groups)), None)
-    of_measured = [*comparisons, *([] if binned is None else [binned])]
-    compared = next((each.arguments[0] for each in of_measured), None)
-    parts = _parts(comparisons, plan.where)
-    is_known = len(parts) <= (_MAX_PARTS if binned is None else 0)
-    is_known = is_known and all(each.arguments[0] == compared for each in of_measured)
-    if not is_known or any(_template(aggregate, compared, binned) is None for aggregate in aggregates):
-        return [], Cover()
-    grains: list[Grain] = []
-    for grain in plan.source.grains:
-        same_clock = all(offset % grain.unit_ms == 0 for _, _, offset in scan.offsets)
-        same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        others = (each for each in chosen if binned is None or _histogram(each) != binned)
-        columns = {name for each in others for name in _columns(each, same if same_clock else ())}
-        is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
-        if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
-            grains.append(grain)
-    moments = sorted(moment for each in walk(*chosen) for moment in _changes(each, scan.now_ms))
-    return grains, Cover(compared=compared, parts=parts, binned=binned, moments=moments)
-
-
-def _needs_value(where: Checked | None) -> bool:
-    """Whether WHERE chooses no rows without a measured value."""
-    return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
-
-
-def terms_of_series(plan: Plan) -> Checked | None:
-    """The terms of WHERE that are the same for all rows of a series; None without any."""
-    apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
-    chosen = [term for term in terms(plan.where) if set() < columns_of(term) <= apart]
-    return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
-
-
-_OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
-_OF_MEASURED = {
-    "count": "coalesce(sum({valued}), 0)",
-    "sum": "sum({total})",
-    "avg": "(CAST(sum({total}) AS REAL) / nullif(sum({valued}), 0))",
-    **dict.fromkeys(("min", "any"), "min({least})"),
-    "max": "max({most})",
-    "stddev": "obs_deviation(sum({valued}), sum({total}), sum({squares_high}), sum({squares_low}))",
-    "percentile": "obs_percentile({sorted}, {fraction})",
-}
-_OF_TIME = dict.fromkeys(("min", "first", "any"), "min({first_at})") | dict.fromkeys(("max", "last"), "max({last_at})")
-_OF_KEY = {
-    **_OF_ROWS,
-    "count distinct": "count(DISTINCT {key})",
-    "sum": "sum({key} * {runs})",
-    "avg": "(CAST(sum({key} * {runs}) AS REAL) / nullif(sum({runs}), 0))",
-    **dict.fromkeys(("min", "any"), "min({key})"),
-    "max": "max({key})",
-    "first": "obs_first({first_at}, {key})",
-    "last": "obs_last({last_at}, {key})",
-}
-"""Aggregates from the columns of cells: of ``*``, what is measured, the time, or the ``key`` that rows share."""
-_WHOLE = (Type.INTEGER, Type.DURATION)
-
-
-def _templates(aggregate: Aggregate) -> Mapping[str, str]:
-    match aggregate.arguments:
-        case ():
-            return _OF_ROWS
-        case (one,) if prefix_of(one) is not None and (aggregate.percent is None or isinstance(one, Read)):
-            return _OF_MEASURED
-        case (Read(column=column),) if column.name == "time" and aggregate.name in _OF_TIME:
-            return _OF_TIME
-    return _OF_KEY
-
-
-def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | None) -> str | None:
-    """The SQL of an aggregate; None if the rollup does not have what it needs."""
-    templates = _templates(aggregate)
-    name = aggregate.name if aggregate.percent is None else "percentile"
-    if compared is not None:
-        is_compared = aggregate.arguments == (compared,)
-        is_unknown = templates is _OF_MEASURED and (not is_compared or binned is not None)
-        if templates is _OF_TIME or name in ("first", "last") or is_unknown:
-            return None  # of the rows of a part, neither the times are known nor what else was measured; of a bin, less
-    if templates is _OF_KEY and name in ("sum", "avg") and aggregate.arguments[0].type not in _WHOLE:
-        return None  # of other numbers, the sum depends on the order in which they are added
-    return templates.get(f"{name} distinct" if aggregate.distinct else name)
-
-
-def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
-    """The columns that an expression reads, but for the time in `functions`, and what it compares with constants."""
-    match expression:
-        case Apply() if _is_comparison(expression) or _changes(expression, 0):
-            return
-        case Apply(name=name, arguments=(Read(column=column),)) if column.name == "time" and name in functions:
-            return
-        case Read():
-            yield expression.column.name
-        case Apply():
-            for argument in expression.arguments:
-                yield from _columns(argument, functions)
-
-
-IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
-"""Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
-_COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
-_LARGEST = 2**53  # above all values that cells have measured
-_FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
-_MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
-
-
-def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
-    match expression:
-        case Apply(name=name, arguments=(Read() as measured, *others)) if prefix_of(measured) is not None:
-            return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
-    return False
-
-
-def _changes(expression: Checked, now_ms: int) -> list[int]:
-    """When the result of a comparison of the time with constants changes; empty for any other expression."""
-    match expression:
-        case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == "time":
-            sides = (False, True) if name == "between" else IS_AFTER.get(name, ())
-            moments = [each for other in others if (each := _moment(other, now_ms)) is not None]
-            if len(moments) == len(sides):
-                return [moment + is_after for moment, is_after in zip(moments, sides, strict=True)]
-    return []
-
-
-def _moment(constant: Checked, now_ms: int) -> int | None:
-    match constant:
-        case nodes.Literal(value=int(moment)):
-            return moment
-        case Apply(name="now"):
-            return now_ms
-        case Apply(name="-", arguments=(Apply(name="now"), nodes.Literal(value=int(before)))):
-            return now_ms - before
-    return None
-
-
-def _histogram(group: Checked | None) -> Apply | None:
-    """A histogram of what is measured, or floor, ceil or round of a quotient, with both and the width."""
-    match group:
-        case Apply(name="floor" | "ceil" | "round" as name, arguments=(Apply(name="/", arguments=of),)):
-            pass
-        case Apply(name="histogram" as name, arguments=(_, nodes.Literal(value=int())) as of):
-            pass  # with a width such as 60000.0, bins begin at floats
-        case _:
-            return None
-    match of:
-        case (Read() as measured, nodes.Literal(value=int() | float() as width)) if prefix_of(measured) is not None:
-            is_wide = width == int(width) >= SECOND_MS  # of narrower bins, cells have too many
-            return Apply(group.span, name, of, group.type) if is_wide else None
-    return None
-
-
-def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
-    """The parts within which each comparison has one result, but () for all values. A WHERE may need a value."""
-    firsts = {0}
-    for comparison in comparisons:
-        for constant in comparison.arguments[1:]:
-            if isinstance(constant, nodes.Literal) and isinstance(value := constant.value, int | float):
-                sides = IS_AFTER.get(comparison.name, (False, True))
-                firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
-    ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
-    lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    parts = [*([] if _needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
-    return parts if comparisons and parts != [(0, _LARGEST)] else ()
 
 
 _OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
@@ -233,6 +29,7 @@ _PART = (
     f" ELSE {_OF_PART} END"
 )
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
+_FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
 _KEY = "of_key"  # no column of a source has this name
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
 """Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
@@ -272,14 +69,14 @@ _OF_ROW: Mapping[str, str] = {
 """The columns of a cell for one row, with its value and its time. The square of a value may not fit into 64 bits."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RollupSelect(RowSelect):
     """Writing an expression collects the measures that it needs; the inner SELECTs are written last.
 
     Partial results have ``bucket``, ``g0``... or the key of the group, ``m0``..., and ``scanned``: the rows read.
     """
 
-    cover: Cover = Cover()
+    cover: Cover
     keyed: bool = False  # whether partial results have the key under the name _KEY, too
     measures: dict[_Measure, int] = field(default_factory=dict, init=False)
 
@@ -297,9 +94,9 @@ class RollupSelect(RowSelect):
         if finds_row(self.plan, aggregate):
             self.keyed = True
             return RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names).find(aggregate, _KEY)
-        template = _template(aggregate, self.cover.compared, self.cover.binned)
+        template = template_of(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
-        of = None if _templates(aggregate) is _OF_TIME else next(iter(aggregate.arguments), None)
+        of = None if templates_of(aggregate) is OF_TIME else next(iter(aggregate.arguments), None)
         names = [name for name in re.findall(r"{(\w+)}", template) if name != "fraction"]
         measures = {name: _Measure(name, aggregate.filter, of) for name in names}
         numbers = {name: self.measures.setdefault(each, len(self.measures)) for name, each in measures.items()}
@@ -351,7 +148,7 @@ class RollupSelect(RowSelect):
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        names = {*_columns(plan.where, ())}
+        names = {*other_columns(plan.where, ())}
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
