@@ -9,7 +9,7 @@ from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
-from obs.query.sql.cover import IS_AFTER, terms_of_series
+from obs.query.sql.cover import IS_AFTER, needs_value, terms_of_series
 from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import MANY_ROWS, prefix_of, select_frequent, select_many
 from obs.times import HOUR_MS
@@ -21,18 +21,19 @@ _WORTH = 30  # reading one of them takes as long as reading so many rows
 def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
     """The scan of the groups or times with what is asked for, if these are few. Any other scan as it is.
 
-    For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window. The latest messages
-    with a frequent text are read without its full-text index, which finds all of them.
+    For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window. Messages with a
+    text that is very frequent, and the latest ones with a frequent text, are read without its full-text index.
     """
     if plan.top is not None and scan.timeline is not None:
         whole = replace(plan, having=None, order=(), limit=None, offset=0)
         rows = read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    if plan.grouped or not plan.source.grains:
-        return scan
-    frequent = select_frequent(plan, scan) if plan.limit is not None and _is_by_time(plan) else None
+    is_latest = plan.limit is not None and not plan.grouped and _is_by_time(plan)
+    frequent = select_frequent(plan, scan, is_latest=is_latest)
     if frequent is not None and session.fetch(frequent):
         return replace(scan, searches=False)
+    if plan.grouped or not plan.source.grains:
+        return scan
     parts = _few_hours(plan, scan, session)
     parts = _few_times(plan, scan, session) if parts is None else parts
     return scan if parts is None else replace(scan, parts=parts or [(scan.window.start, scan.window.start)])
@@ -61,9 +62,9 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     if bound is None:
         # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.
         last = (plan.limit or 0) + plan.offset - 1
-        if last >= len(hours):
+        if last >= len(hours) and not needs_value(plan.where):
             return None
-        bound = hours[last][0]
+        bound = hours[min(last, len(hours) - 1)][0] if hours else 0
     window, first = scan.window, scan.window.start // HOUR_MS
     chosen = sorted(first + hour for each, hour in hours if (each <= bound if found.name == "min" else each >= bound))
     if len(chosen) > MAX_SPANS:

@@ -72,7 +72,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     return grains, Cover(compared=compared, parts=parts, binned=binned, moments=moments)
 
 
-def _needs_value(where: Checked | None) -> bool:
+def needs_value(where: Checked | None) -> bool:
     """Whether WHERE chooses no rows without a measured value."""
     return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
 
@@ -205,11 +205,11 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     """The parts within which each comparison has one result, but () for all values. A WHERE may need a value."""
     firsts = {0}
     for comparison in comparisons:
-        for constant in comparison.arguments[1:]:
+        for place, constant in enumerate(comparison.arguments[1:]):
             if isinstance(constant, nodes.Literal) and isinstance(value := constant.value, int | float):
-                sides = IS_AFTER.get(comparison.name, (False, True))
+                sides = (place > 0,) if comparison.name == "between" else IS_AFTER.get(comparison.name, (False, True))
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    parts = [*([] if _needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
+    parts = [*([] if needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
     return parts if comparisons and parts != [(0, _LARGEST)] else ()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import islice, product
 
 from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, null_safe, regular_expression
 from obs.query.language.nodes import Literal
@@ -190,9 +191,10 @@ def _words(expression: Apply) -> tuple[list[str], str]:
     at = " > 0"
     match expression.arguments:
         case (_, Literal(value=str(pattern))):
-            found = re.fullmatch(r"([^()|]*)\(([^()]*)\)([^()|]*)", pattern)
-            before, inner, after = ("", pattern, "") if found is None else found.groups()
-            words, special = [before + each + after for each in inner.split("|")], {*r"\.+*?()[]{}^$"}
+            first, *rest = re.split(r"\(([^()]*)\)", pattern)  # each group, and the text between them
+            choices = [each.split("|") if place % 2 == 0 else [each] for place, each in enumerate(rest)]
+            found = product([first], *choices) if rest else [[each] for each in first.split("|")]
+            words, special = ["".join(each) for each in islice(found, 21)], {*r"\.+*?()[]{}^$|"}
         case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
             words, special = [pattern[:-1].removeprefix("%")], {"%", "_", escape}
             at = " > 0" if pattern[0] == "%" else " = 1"

@@ -93,7 +93,14 @@ class RollupSelect(RowSelect):
             return self.expression(same)
         if finds_row(self.plan, aggregate):
             self.keyed = True
-            return RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names).find(aggregate, _KEY)
+            limit = "1"
+            if self.cover.compared is None:  # then the cells say between which times rows have a value
+                measure = _Measure(f"{aggregate.name}_at", None, aggregate.arguments[0])
+                number, sign = self.measures.setdefault(measure, len(self.measures)), "><"[aggregate.name == "last"]
+                extreme = f"{_COMBINE[measure.name]}({self.plan.source.table}.m{number})"
+                limit = f"{self.plan.source.time_sql} {sign}= (SELECT {extreme})"
+            rows = RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names)
+            return rows.find(aggregate, _KEY, limit)
         template = template_of(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
         of = None if templates_of(aggregate) is OF_TIME else next(iter(aggregate.arguments), None)
@@ -184,7 +191,8 @@ class RollupSelect(RowSelect):
         name, parts = measure.name, self.cover.parts
         of = "" if measure.of is None else writer.expression(measure.of)
         conditions = [] if measure.filter is None else [writer.expression(measure.filter)]
-        conditions += [f"{of} IS NOT NULL"] if of and name in ("runs", "first_at", "last_at") else []
+        has_value = f"{grain.cells}.valued > 0" if grain.cells and prefix_of(measure.of) == "" else f"{of} IS NOT NULL"
+        conditions += [has_value] if of and name in ("runs", "first_at", "last_at") else []
         value = _OF_ROW[name].format(of, writer.time_sql)
         if grain.cells and name != "key":
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"

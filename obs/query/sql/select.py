@@ -53,14 +53,15 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
 
 
-def select_frequent(plan: Plan, scan: Scan) -> SqlStatement | None:
-    """The SELECT of a row if many of the latest rows have the text that WHERE looks for; None for any other WHERE."""
+def select_frequent(plan: Plan, scan: Scan, *, is_latest: bool) -> SqlStatement | None:
+    """The SELECT of a row if many of the latest rows have the texts that WHERE looks for; None for any other WHERE."""
     texts = _texts(plan.where)
-    if len(terms(plan.where)) != 1 or not texts:
+    if not texts:
         return None
     sql = RowSelect(plan, scan)
-    latest = f"(SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * _ROWS_PER_FOUND}"
-    return SqlStatement(f"SELECT 1 WHERE ({sql.frequent(*texts[0])}) > {latest}", sql.parameters)
+    ratio = _ROWS_PER_LATEST if is_latest and len(terms(plan.where)) == len(texts) else _ROWS_PER_FOUND
+    latest = f"(SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * ratio}"
+    return SqlStatement(f"SELECT 1 WHERE ({sql.frequent(*texts)}) > {latest}", sql.parameters)
 
 
 def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
@@ -135,10 +136,10 @@ class RowSelect(Writer):
         same = (f"chosen.column{place} IS {self.raw(group)}" for place, group in enumerate(self.plan.groups, 1))
         return [f"JOIN (VALUES {rows}) AS chosen ON {' AND '.join(same)}"] if groups else []
 
-    def find(self, aggregate: Aggregate, key: str) -> str:
-        """The SELECT of the value of `first` or `last` in the rows with this key. An index finds the row."""
+    def find(self, aggregate: Aggregate, key: str, limit: str) -> str:
+        """The SELECT of the value of `first` or `last` in the rows with this key. An index finds it, within `limit`."""
         value, down = self.raw(aggregate.arguments[0]), " DESC" if aggregate.name == "last" else ""
-        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key}"
+        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key} AND {limit}"
         return f"(SELECT {value} FROM {rows} ORDER BY {self.time_sql}{down}, {value}{down} LIMIT 1)"
 
     def scanned(self) -> str:
@@ -167,25 +168,29 @@ class RowSelect(Writer):
         """The conditions of the source and of WHERE."""
         source, where = self.plan.source, self.plan.where
         conditions = [f"({source.where})"] if source.where else []
-        searches = [self._search(*text) for text in _texts(where)] if self.scan.searches else []
+        texts = _texts(where) if self.scan.searches else []
+        searches = [self._search(*texts)] if texts else []
         return conditions if where is None else [*conditions, *searches, self.expression(where)]
 
-    def frequent(self, column: Column, part: str) -> str:
-        """The SELECT of the id of a late row with a text, if many rows have it."""
-        return f"SELECT rowid FROM {self._match(column, part)} ORDER BY rowid DESC LIMIT 1 OFFSET {_FREQUENT}"
+    def frequent(self, *texts: tuple[Column, str]) -> str:
+        """The SELECT of the id of a late row with the texts, if many rows have them."""
+        return f"SELECT rowid FROM {self._match(*texts)} ORDER BY rowid DESC LIMIT 1 OFFSET {_FREQUENT}"
 
-    def _match(self, column: Column, part: str) -> str:
-        return f"{column.search} WHERE {column.search} MATCH {self.bind(_trigram_query(part))}"
+    def _match(self, *texts: tuple[Column, str]) -> str:
+        """The table and the condition for all texts; a source has one full-text index."""
+        index, query = texts[0][0].search, " AND ".join(_trigram_query(part) for _, part in texts)
+        return f"{index} WHERE {index} MATCH {self.bind(query)}"
 
-    def _search(self, column: Column, part: str) -> str:
-        """The condition that the full-text index finds a text."""
+    def _search(self, *texts: tuple[Column, str]) -> str:
+        """The condition that the full-text index finds the texts."""
+        column = texts[0][0]
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
         # A frequent word is in messages of all times: search those of the window. LIMIT is 0 for a rare one.
-        limit = f"{MANY_ROWS} * EXISTS ({self.frequent(column, part)})"
+        limit = f"{MANY_ROWS} * EXISTS ({self.frequent(*texts)})"
         rows = f"SELECT id FROM {table} WHERE {time} >= :start AND {time} < :end LIMIT {limit}"
         first = f"coalesce(min(id) * (count(*) < {MANY_ROWS}), 0) AS first"
         last = f"coalesce(max(id) + (count(*) = {MANY_ROWS}) * {2**62}, {2**62}) AS last"
-        search = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {self._match(column, part)}"
+        search = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {self._match(*texts)}"
         found = f"SELECT {index}.rowid FROM {search} AND {index}.rowid BETWEEN first AND last"
         return f"{table}.id IN ({found} UNION ALL {column.unsearched})"
 
@@ -225,8 +230,10 @@ def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
     order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
         case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if order is not None:
-            used = {column.name, *columns_of(plan.where)}
-            return by_key and plan.interval_ms is None and column.measured is not None and used <= order.columns
+            used = columns_of(plan.where)
+            measured = {each.name for each in plan.source.columns if each.measured is not None}
+            is_fast = used <= order.columns or not used & measured
+            return by_key and plan.interval_ms is None and column.name in measured & order.columns and is_fast
     return False
 
 
@@ -311,7 +318,8 @@ _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
 _FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
 _FREQUENT = 5_000  # messages that may be read although they are not in the window
-_ROWS_PER_FOUND = 200  # as many may be read for each of the latest messages with a text
+_ROWS_PER_FOUND = 4  # reading so many messages takes as long as finding one of them in the index
+_ROWS_PER_LATEST = 200  # as many may be read for each of the latest messages with a text
 
 
 def _trigram_query(text: str) -> str:
