@@ -64,7 +64,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         same_clock = all(offset % grain.unit_ms == 0 for _, _, offset in scan.offsets)
         same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         others = (each for each in chosen if binned is None or _histogram(each) != binned)
-        columns = {name for each in others for name in other_columns(each, same if same_clock else ())}
+        columns = {name for each in others for name in _columns(each, same if same_clock else ())}
         is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
         if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
@@ -135,7 +135,7 @@ def template_of(aggregate: Aggregate, compared: Checked | None, binned: Apply | 
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
-def other_columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
+def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
     """The columns that an expression reads, but for the time in `functions`, and what it compares with constants."""
     match expression:
         case Apply() if _is_comparison(expression) or _changes(expression, 0):
@@ -146,7 +146,7 @@ def other_columns(expression: Checked | None, functions: Sequence[str]) -> Itera
             yield expression.column.name
         case Apply():
             for argument in expression.arguments:
-                yield from other_columns(argument, functions)
+                yield from _columns(argument, functions)
 
 
 IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
-from obs.query.sql.cover import OF_TIME, Cover, Span, other_columns, template_of, templates_of
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan, columns_of
+from obs.query.sql.cover import OF_TIME, Cover, Span, template_of, templates_of, terms_of_series
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, prefix_of, select, simpler
 from obs.sources import Grain
@@ -155,7 +155,7 @@ class RollupSelect(RowSelect):
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        names = {*other_columns(plan.where, ())}
+        names = columns_of(terms_of_series(plan))
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
