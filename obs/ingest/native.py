@@ -1,5 +1,5 @@
 """The heartbeat API of obs. In the path form, the name of the job is in the path, the fields are query parameters, and
-the body is the message: /nightly-backup/end?status=success. In the body form, everything is in a JSON object.
+the body is the message: /nightly-backup/end?status=success. In the body form, a JSON object has the name and the rest.
 """
 
 import json
@@ -59,8 +59,7 @@ class NativeProtocol(HeartbeatProtocol):
         caller = authenticate(tenancy, environ, SCOPE)
         body = read_body(environ, fields.message_too_large)
         name = fields.read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
-        sent = _query_parameters(query) if (query := environ.get("QUERY_STRING")) else {}
-        values = fields.read_values(kind, sent, "query", caller)
+        values = fields.read_values(kind, _query_parameters(environ), "query", caller)
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")
         if body or (kind is Kind.LOG and "message" not in values):
@@ -73,7 +72,11 @@ class NativeProtocol(HeartbeatProtocol):
         if "name" not in sent:
             raise invalid_field("json", "name", fields.MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
+        parameters = _query_parameters(environ)  # a status here, as in the path form, must not go unnoticed
+        if twice := parameters.keys() & sent.keys():
+            raise invalid_field("query", min(twice), "Sent in the body as well.")
         values = fields.read_values(kind, sent, "json", caller)
+        values |= fields.read_values(kind, parameters, "query", caller)
         return _submission(caller, name, kind, values, environ)
 
 
@@ -83,9 +86,10 @@ def _submission(caller: Caller, name: str, kind: Kind, sent: dict[str, Any], env
     return Submission(caller, (JobHeartbeat(name, heartbeat, fields.read_attribution(environ), key),))
 
 
-def _query_parameters(query: str) -> dict[str, str]:
-    """The parameters in a query string. Raises ServiceError (422) for one that appears twice."""
+def _query_parameters(environ: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters in the query string. Raises ServiceError (422) for one that appears twice."""
     parameters: dict[str, str] = {}
+    query = environ.get("QUERY_STRING") or ""
     for name, value in parse_qsl(query.encode("latin-1").decode("utf-8", "replace"), keep_blank_values=True):
         if name in parameters:
             raise invalid_field("query", name, "Appears more than once.")

@@ -152,6 +152,20 @@ def test_a_delivery_is_given_up_after_a_day_and_reported_through_another_channel
     assert world.deliveries()[0]["state"] == "sent"
 
 
+def test_a_channel_that_fails_itself_does_not_report_another(
+    world: World, receiver: Receiver, other_receiver: Receiver
+) -> None:
+    for name in ("a", "b"):
+        world.add_channel(receiver, name)
+    world.add_channel(other_receiver, "c", events=["lost"])
+    receiver.answers = [500] * 200
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    for _ in range(60):
+        world.pass_time(minutes=30)
+    assert sorted(titles(other_receiver)) == [f"The channel {name} does not work: 500 thanks" for name in ("a", "b")]
+
+
 def test_messages_to_a_deleted_or_disabled_channel_are_given_up(world: World, receiver: Receiver) -> None:
     ids = [world.add_channel(receiver, name) for name in ("deleted", "disabled")]
     world.add_channel(receiver, "other", events=["lost"])

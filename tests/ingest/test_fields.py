@@ -66,6 +66,17 @@ def test_both_forms_agree_on_every_value(by_path: Sender, by_body: Sender, rows:
         assert errors[0]["query"].keys() == {value.field}
 
 
+def test_the_body_form_accepts_query_parameters(client: KeyClient, rows: Rows) -> None:
+    path, body = "/api/v1/heartbeat/end", {"name": "backup", "duration_ms": 5}
+    assert client.post(f"{path}?exit_code=2", json=body).json["run_status"] == "failed"
+    assert rows("SELECT exit_code, duration_ms FROM runs") == [{"exit_code": 2, "duration_ms": 5}]
+    assert client.post(f"{path}?exit_code=300", json=body).status_code == 422
+    twice = client.post(f"{path}?duration_ms=5", json=body)
+    assert (twice.status_code, twice.json["errors"]) == (422, {"query": {"duration_ms": ["Sent in the body as well."]}})
+    assert client.post(f"{path}?name=other", json=body).status_code == 422
+    assert len(rows("SELECT id FROM runs")) == 1
+
+
 @pytest.mark.parametrize("value", [Value("exit_code", "1"), Value("duration_ms", "1"), Value("exit_code", True)])
 def test_a_number_in_json_is_not_text(by_body: Sender, value: Value) -> None:
     assert by_body("end", **{value.field: value.sent}).status_code == 422

@@ -192,7 +192,9 @@ def record(
         _plan_reminder(db, channel, delivery.id, now_ms)
     if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
-        report(db, next(iter(enabled.values())), "notice", notice, now_ms)
+        unsent = "SELECT count(*) FROM deliveries WHERE channel_id = ? AND attempts > 0 AND sent_at IS NULL"
+        other = min(enabled.values(), key=lambda each: int(first_value(db, unsent, (each.id,))))  # it may work
+        report(db, other, "notice", notice, now_ms)
 
 
 def _events(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> list[str]:
