@@ -39,17 +39,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """A table that counts the rows of a source together by a unit of time, and by some columns.
-
-    In the FROM clauses, ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the joins of the source. The
-    columns of the source have the names that they have in the source's own table.
-    """
+    """A table that counts the rows of a source together by a unit of time, and by some columns."""
 
     unit_ms: int  # a part of an hour, an hour or more
     number: str  # the column of the unit's number, counted from 1970
     complete: str  # the SELECT of the spans from `:first` to before `:end` for which the table agrees with the rows
-    columns: frozenset[str]  # the columns of the source that it keeps apart
-    from_sql: str
+    columns: frozenset[str]  # the columns of the source that it keeps apart, under the names of the source's own table
+    from_sql: str  # in which ``{spans}`` stands for the numbers to read, and ``{joins}`` for the joins of the source
     cells: str  # the table, as `obs.heartbeat.store.rollups.Cell`; in the order of the source's `id`
     by_time: str = ""  # the same as `from_sql`, in the order of time, if that can be read faster
 

@@ -29,8 +29,7 @@ class Kind(IntEnum):
     PING = 3
 
 
-STATUSES = tuple(status.name.lower() for status in Status)
-"""The words for the statuses, each at the index of its number."""
+STATUSES = tuple(status.name.lower() for status in Status)  # the words, each at the index of its number
 OUTCOMES = tuple(status.name.lower() for status in Status if status is not Status.OPEN)
 PROBLEMS = tuple(status.name.lower() for status in (Status.FAILED, Status.LOST))
 KINDS = tuple(kind.name.lower() for kind in Kind)

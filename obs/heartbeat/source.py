@@ -20,7 +20,7 @@ IS_LEARNED_SQL = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)" 
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
 SILENT_SQL = f"jobs.first_heartbeat_at = {MAX_MS}"  # no heartbeat yet
 OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {IS_LEARNED_SQL} AND NOT {PAUSED_SQL}, 0)"
-_CONDITIONS = {
+_CONDITIONS = {  # for each state but ok; the first that applies decides
     JobState.PAUSED: PAUSED_SQL,
     JobState.FAILED: f"jobs.last_outcome = {Status.FAILED:d}",
     JobState.LOST: f"jobs.last_outcome = {Status.LOST:d}",
@@ -30,7 +30,6 @@ _CONDITIONS = {
     JobState.RUNNING: f"EXISTS (SELECT 1 {_OPEN_RUNS})",
     JobState.NEW: f"(jobs.overdue_at IS NULL AND jobs.pin IS NULL) OR {SILENT_SQL}",
 }
-"""The condition for each state but ok. The first that applies decides."""
 _WHENS = " ".join(f"WHEN {condition} THEN '{state}'" for state, condition in _CONDITIONS.items())
 STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
 

@@ -25,7 +25,6 @@ class QueryService:
     """Runs the statements of all organizations, in worker processes or in this one."""
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
-        """`settings` has QUERY_WORKERS; with 0 workers, queries run in this process."""
         self.sources = sources
         self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 

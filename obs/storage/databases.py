@@ -101,10 +101,7 @@ def files_that_fit(descriptors: int) -> int:
 
 
 class Databases:
-    """The files of organizations, opened on first use; the least recently used are closed. Thread-safe.
-
-    `org` always comes from the control file, never from a request.
-    """
+    """The files of organizations, opened on first use; the least recently used are closed. Thread-safe."""
 
     def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
         self._folder, self._options, self._most_files = folder, options, most_files
@@ -119,6 +116,7 @@ class Databases:
         self.problems = FileProblems(self.path)
 
     def path(self, org: Org) -> Path:
+        """The file of `org`, which always comes from the control file, never from a request."""
         return self._folder / org.file_name
 
     def used_bytes(self, org: Org) -> int:

@@ -15,18 +15,14 @@ _log = logging.getLogger(__name__)
 
 
 class DiskSpace:
-    """The free space as of the last `watch`. Raises OSError.
-
-    `is_low`: less than the reserve is free, so background work and downloads stop. `is_short`: less than half of it is
-    free, so only heartbeats of existing jobs are recorded.
-    """
+    """The free space as of the last `watch`. Raises OSError."""
 
     def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float]) -> None:
         self._folder = folder
         self.reserve_bytes = reserve_bytes or min(512 << 20, shutil.disk_usage(folder).total // 20)
         self._monotonic, self._next_try = monotonic, -1.0
         self._problem: str | None = None
-        self.is_low = False
+        self.is_low = False  # whether less than the reserve is free, so background work and downloads stop
         self.watch()
 
     def watch(self) -> None:
@@ -34,7 +30,7 @@ class DiskSpace:
         self.free_bytes = shutil.disk_usage(self._folder).free
         # It is low until a tenth more is free, so that it does not change with every write.
         self.is_low = self.free_bytes < self.reserve_bytes * (1.1 if self.is_low else 1)
-        self.is_short = self.free_bytes < self.reserve_bytes // 2
+        self.is_short = self.free_bytes < self.reserve_bytes // 2  # so only heartbeats of existing jobs are recorded
         if self.is_low != was_low:
             _log.warning("disk space is %s: %s", "low" if self.is_low else "sufficient again", self.summary())
 

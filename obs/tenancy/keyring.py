@@ -11,15 +11,12 @@ from obs.storage.databases import Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
 
-_CHECK_EVERY_SECONDS = 0.25
+_CHECK_EVERY_SECONDS = 0.25  # a key that another process revokes is rejected within this time
 _log = logging.getLogger(__name__)
 
 
 class KeyRing:
-    """All valid keys, reloaded when any process has changed the control file. Thread-safe.
-
-    A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` gets deleted organizations.
-    """
+    """All valid keys, reloaded after changes by any process. `on_delete` gets deleted organizations. Thread-safe."""
 
     def __init__(self, control: DatabaseFile, on_delete: Callable[[Org], None]) -> None:
         self._control, self._on_delete, self._monotonic = control, on_delete, time.monotonic

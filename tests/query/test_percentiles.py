@@ -6,7 +6,7 @@ from array import array
 import pytest
 
 from obs.query.language.functions import percentile
-from obs.storage.packed import pack, total
+from obs.storage.packed import pack, squares, total
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])
@@ -37,6 +37,12 @@ def test_a_percentile_of_whole_numbers_is_exact() -> None:
     assert percentile(array("q"), [pack([])], 0.5) is None
 
 
-def test_a_sum_of_many_numbers_is_exact() -> None:
-    for numbers in (array("I", [2**32 - 1] * 5_000), array("q", [2**40, -1] * 5_000), array("I", [3])):
+def test_sums_of_many_numbers_and_of_their_squares_are_exact() -> None:
+    for numbers in (
+        array("I", [2**32 - 1] * 5_000),
+        array("I", range(2**16 - 300, 2**16 + 300)),
+        array("q", [2**40, -1] * 5_000),
+        array("I", [3]),
+    ):
         assert total(numbers) == sum(numbers)
+        assert squares(numbers) == sum(number * number for number in numbers)

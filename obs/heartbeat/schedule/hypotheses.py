@@ -1,7 +1,4 @@
-"""Hypotheses: the schedules that a history may follow, what the history costs under each, and what each expects next.
-
-All times are milliseconds.
-"""
+"""Hypotheses: schedules that a history may follow, its cost under each, and what each expects next. In milliseconds."""
 
 import math
 from bisect import bisect_left
@@ -67,13 +64,10 @@ class Weighed:
 
 
 class Past:
-    """The older heartbeats that the memory has kept: what they cost under each hour gate, day gate and zone.
-
-    Their hours matter for a job that runs in every hour, otherwise only their days.
-    """
+    """The older heartbeats that the memory has kept: what they cost under each hour gate, day gate and zone."""
 
     def __init__(self, recent: Sequence[int], older: Sequence[int]) -> None:
-        by_hour = usual_interval(recent) <= HOUR_MS // 2
+        by_hour = usual_interval(recent) <= HOUR_MS // 2  # for a job that runs in every hour; else only days matter
         self._unit, self._opened = (HOUR_MS, ALL_HOURS) if by_hour else (DAY_MS, (0,))
         self._times = [*older[bisect_left(older, recent[-1] - HOURLY_MS) if by_hour else 0 :], recent[0]]
         self.first_at = self._times[0] if by_hour else recent[0]  # from here on, hours matter

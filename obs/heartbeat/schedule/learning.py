@@ -25,11 +25,10 @@ from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual
 from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
-ZONES = (
+ZONES = (  # the time zones that a job may be scheduled in by default, likelier ones first
     *("UTC", "America/New_York", "Europe/Berlin", "America/Chicago", "Europe/London", "America/Los_Angeles"),
     *("Asia/Kolkata", "Asia/Tokyo", "Australia/Sydney"),
 )
-"""The time zones that a job may be scheduled in by default, likelier ones first."""
 
 _MATTERS = 1e-3  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
 _CHECK_INTERVAL = 4  # heartbeats between two looks for a change of schedule; more when the history is long

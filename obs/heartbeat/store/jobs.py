@@ -20,10 +20,7 @@ from obs.times import MAX_MS
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`last_run_at` is a heartbeat if there is no run. From `changes_at` on, time alone may have changed `status`.
-
-    The metadata of the fields is for the OpenAPI document, as in the other classes here.
-    """
+    """`last_run_at` is a heartbeat if there is no run. From `changes_at` on, time alone may have changed `status`."""
 
     id: int
     name: str = field(metadata={"example": "nightly-backup"})

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status, act, duration_of_close, outcome
@@ -59,8 +58,7 @@ class Recorded(NamedTuple):
     duration_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     id: int
     last_heartbeat_at: int
     expected_at: int | None

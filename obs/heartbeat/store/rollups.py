@@ -25,8 +25,7 @@ LARGEST_TOTAL_MS = 2**38
 """Hours whose runs of one status took longer than this in total, 8.7 years, are not rolled up: so the mean over three
 years of hours is computed without rounding (2^53)."""
 
-Series = tuple[int | None, ...]
-"""The job, status, attribution, exit code and kind: runs have no kind, events no status and exit code."""
+Series = tuple[int | None, ...]  # the values of _SERIES: runs have no kind, events no status and exit code
 _SERIES = ("job_id", "status", "attribution_id", "exit_code", "kind")
 
 Unit = Literal["hour", "day", "week"]  # numbered from 1970, so that weeks begin on Thursdays

@@ -23,30 +23,22 @@ Group = Sequence[Any]  # the values of the groups of a row, as they are stored
 Key = tuple[int, Group]  # identifies a row of a grouped result: the number of its bucket, and its group
 Cell = str | int | float | bool | None
 Row = Sequence[Any]  # a row of the result, as it is stored: a value for each of the plan's `results`
-Rows = dict[Key, Row]
-"""The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
-Empty = Callable[[Group], tuple[list[Any], bool]]
-"""The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
+Rows = dict[Key, Row]  # of a grouped result: the values of the outputs that are not groups, as they are stored
+Empty = Callable[[Group], tuple[list[Any], bool]]  # the outputs of a bucket without rows, and whether HAVING keeps it
 MAX_SPANS = 200  # how many parts of a window may be read separately
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The `rows` that were read, in this order, and the keys of those that HAVING dropped.
-
-    `scanned` counts the rows of the source, or of rollups, that were read.
-    """
+    """The `rows` that were read, in this order, and the keys of those that HAVING dropped."""
 
     rows: Rows
     dropped: set[Key]
-    scanned: int
+    scanned: int  # how many rows of the source, or of rollups, were read
 
 
 def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
-    """The rows, with all `results` of the plan, and the number of rows scanned.
-
-    Raises OqlError, and ServiceError (422, 503).
-    """
+    """The rows, with all `results` of the plan, and how many were scanned. Raises OqlError, ServiceError (422, 503)."""
     if plan.around is not None:
         rows, scanned = _read_around(plan, scans[0], session)
     elif plan.grouped:

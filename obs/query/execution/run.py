@@ -153,10 +153,7 @@ def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, st
 
 
 def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> str | None:
-    """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any.
-
-    The cost is measured on slices of the window.
-    """
+    """For a query refused for its bytes or time: a hint with a window within the limit, if any, by what slices cost."""
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None

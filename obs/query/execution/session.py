@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from operator import itemgetter, mul
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
 from obs.query.sql.select import OPEN_VIRTUAL, SqlStatement
 from obs.storage.connection import explained, open_reader
-from obs.storage.packed import pack, total, unpack
+from obs.storage.packed import pack, squares, total, unpack
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, offset_ms, write_duration
 
 _SQLITE_LIMITS = {
@@ -152,10 +152,7 @@ class Reader:
 
 @contextmanager
 def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, reader: Reader) -> Iterator[Session]:
-    """A session that may read the tables of a plan in the file at `path`, as of its first statement.
-
-    Raises ServiceError (503).
-    """
+    """A session that may read the tables of a plan in a file, as of its first statement. Raises ServiceError (503)."""
     with explained(), reader.open(path) as connection, closing(Session(connection, limits)) as session:
         connection.row_factory = None
         # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
@@ -187,18 +184,17 @@ def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 
-_PERMITTED = frozenset(
+_PERMITTED = frozenset(  # the functions that a query may call
     ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
     + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
-"""The functions that a query may call."""
 
 
 _OF_PART: Any = {"total": total, "least": itemgetter(0), "most": itemgetter(-1), "sorted": pack}
-_OF_PART["squares_high"] = lambda values: sum(map(mul, values, values)) >> 32
-_OF_PART["squares_low"] = lambda values: sum(map(mul, values, values)) & 0xFFFFFFFF
+_OF_PART["squares_high"] = lambda values: squares(values) >> 32
+_OF_PART["squares_low"] = lambda values: squares(values) & 0xFFFFFFFF
 
 
 def _part(packed: bytes, first: int, last: int, name: str) -> Any:

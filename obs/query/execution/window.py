@@ -15,12 +15,11 @@ from obs.query.language.nodes import DAYS, Duration, Moment, Window
 from obs.query.language.plan import MAX_GROUPS, Plan, Range, Scan, Timeline
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
-AUTO_MS = (
+AUTO_MS = (  # the intervals that EVERY AUTO chooses from
     *(count * unit_ms for unit_ms in (SECOND_MS, MINUTE_MS) for count in (1, 5, 10, 30)),
     *(count * HOUR_MS for count in (1, 3, 6, 12)),
     *(DAY_MS, WEEK_MS),
 )
-"""The intervals that EVERY AUTO chooses from."""
 MAX_AUTO_BUCKETS = 300
 
 

@@ -29,8 +29,7 @@ from obs.storage.databases import Org
 
 NICENESS = 10  # heartbeats come first where both need the processor
 
-MEMORY_BYTES = 1 << 30
-"""The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""
+MEMORY_BYTES = 1 << 30  # of a worker: a query that needs more fails alone, and takes no memory from heartbeats
 
 _START_SECONDS = 60
 _IDLE_SECONDS = 60  # how long a worker stays without a request; the one used last stays longer
@@ -108,8 +107,7 @@ class Workers:
         self._idle: list[_Worker] = []
         self.busy: Counter[Org] = Counter()
         self.waiting: Counter[Org] = Counter()
-        self._turns: dict[Org, float] = {}
-        """When the last turn of each organization that has one or waits for one began, by the monotonic clock."""
+        self._turns: dict[Org, float] = {}  # when the last turn began of each organization that has or awaits one
         self._closed = False
 
     def prepare(self) -> None:

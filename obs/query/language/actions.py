@@ -24,7 +24,7 @@ Action = Callable[[Segment, int, Any], Any]
 MOST_TERMS = 200  # operators in one sum or product; each adds a level to the syntax tree
 
 MONTHS = {"mo": 1, "month": 1, "months": 1, "y": 12, "year": 12, "years": 12}
-UNITS_MS = {
+UNITS_MS = {  # of a duration, in milliseconds; for those in MONTHS, about
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "second", "seconds"), SECOND_MS),
     **dict.fromkeys(("m", "min", "minute", "minutes"), MINUTE_MS),
@@ -33,7 +33,6 @@ UNITS_MS = {
     **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
     **{unit: months * 30 * DAY_MS for unit, months in MONTHS.items()},
 }
-"""The units of a duration, in milliseconds; for those in MONTHS, about."""
 
 _LONGEST_MS = 36_525 * DAY_MS  # the longest duration: 100 years
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)

@@ -14,21 +14,17 @@ _LONGEST_LINE = 100
 
 @dataclass(eq=False)
 class OqlError(Exception):
-    """A statement that cannot be answered; `word` is its error code.
+    """A statement that cannot be answered."""
 
-    `expected` is what could be written at `span`, and `summary` how the message lists that. A name in `known` that is
-    similar to what was found is suggested, unless there is a `hint`; `advice` is the hint if none is similar.
-    """
-
-    word: str
+    word: str  # the error code
     span: Span
     message: str
     _: KW_ONLY
-    expected: Sequence[str] = ()
-    summary: Sequence[str] = ()
-    known: Sequence[str] = ()
+    expected: Sequence[str] = ()  # what could be written at `span`
+    summary: Sequence[str] = ()  # how the message lists that
+    known: Sequence[str] = ()  # names: those that are similar to what was found are suggested, unless there is a hint
     hint: str | None = None
-    advice: str | None = None
+    advice: str | None = None  # the hint if no name in `known` is similar
 
     def error(self, text: str) -> ServiceError:
         """The response (400) to the statement `text`."""

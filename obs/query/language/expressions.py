@@ -33,13 +33,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The source and the `names` of result columns that an expression can refer to: these first with `names_first`.
-
-    `no_aggregates` is the reason why aggregates are not allowed; empty where they are.
-    """
+    """The source and the `names` of result columns that an expression can refer to: these first with `names_first`."""
 
     source: Source
-    no_aggregates: str = ""
+    no_aggregates: str = ""  # why aggregates are not allowed; empty where they are
     names: Mapping[str, Checked] | None = None
     names_first: bool = False
     budget: Budget = field(default_factory=Budget)
@@ -165,11 +162,10 @@ def time_of(text: str, span: nodes.Span) -> int:
 # Functions
 
 
-_FORMS: Mapping[Family, type] = {
+_FORMS: Mapping[Family, type] = {  # what an argument has to be, where an expression of the same type will not do
     **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH, Family.WIDTH, Family.REGEX, Family.PATH), Literal),
     Family.AGGREGATE: Aggregate,
 }
-"""What an argument has to be, where an expression of the same type will not do."""
 
 
 def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[Checked]) -> list[Family]:

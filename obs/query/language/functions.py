@@ -72,22 +72,18 @@ class Function:
     - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
     - ``{fraction}``: its percentage, divided by 100,
     - ``{covered}``: the time that one row of the result covers, in milliseconds.
-
-    `sqlite` is the function that the SQL calls, if SQLite does not have it. The last `optional` arguments may be left
-    out; with `repeats`, the last one may follow any number of times. `percent` is that of p50 and the like.
     """
 
     name: str
     parameters: tuple[Family, ...]
     result: Type | Result
     sql: str | Callable[..., str]
-    sqlite: SqlFunction | None = None
+    sqlite: SqlFunction | None = None  # what the SQL calls, if SQLite does not have it
     aggregate: bool = False
-    optional: int = 0
-    repeats: bool = False
-    counts: bool = False
-    """An aggregate that may have ``*``, and for which the stored number of a status does as well as its text."""
-    percent: float | None = None
+    optional: int = 0  # how many of the last arguments may be left out
+    repeats: bool = False  # whether the last argument may follow any number of times
+    counts: bool = False  # whether it may have ``*``, and the number that is stored for a text does as well as the text
+    percent: float | None = None  # of p50 and the like
 
     def write(self, *arguments: str, **fields: str) -> str:
         """The SQL of a call, whose `arguments` and `fields` are SQL."""

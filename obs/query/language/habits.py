@@ -7,11 +7,10 @@ from pathlib import Path
 
 from obs.query.language.scan import RESERVED
 
-_HABITS: dict[str, dict[str, str]] = {
+_HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for, in each part of ``habits.toml``
     part: {word: advice for advice, words in listed.items() for word in words.split(", ")}
     for part, listed in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
-"""The advice by the word that it is for, in each part of ``habits.toml``."""
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
 FUNCTIONS, NAMES, NUMBERS = _HABITS["functions"], _HABITS["names"], _HABITS["numbers"]
 SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]

@@ -30,12 +30,9 @@ class Name(Node):
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A text, a number, TRUE, FALSE or NULL (None). Once it is checked, it has a type, but for NULL.
+    """A text, a number, TRUE, FALSE or NULL (None). Once it is checked, it has a type, but for NULL."""
 
-    Times are milliseconds since the epoch, durations milliseconds.
-    """
-
-    value: str | int | float | bool | None
+    value: str | int | float | bool | None  # times are milliseconds since the epoch, durations milliseconds
     type: Type | None = None
 
 
@@ -112,10 +109,7 @@ class Around(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT, with its clauses. `every` is 0ms for AUTO; `order` has expressions, and whether they are descending.
-
-    `fill` is the value for buckets without rows: ``null``, ``previous`` or a number; ``none`` leaves them out.
-    """
+    """A SELECT, with its clauses. `every` is 0ms for AUTO; `order` has expressions, and whether they are descending."""
 
     items: tuple[Item, ...]
     source: Name
@@ -128,7 +122,7 @@ class Select:
     top: Literal | None = None
     limit: Literal | None = None
     offset: Literal | None = None
-    fill: Literal | None = None
+    fill: Literal | None = None  # of buckets without rows: ``null``, ``previous``, a number; ``none`` leaves them out
     timezone: Literal | None = None
     compare: Duration | None = None
     around: Around | None = None

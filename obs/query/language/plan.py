@@ -69,30 +69,26 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked SELECT. Groups that SELECT does not list are the first outputs.
-
-    If `grouped`, a row of the result is a group of rows. `interval_ms` of EVERY is 0 for AUTO. `order` has expressions,
-    and whether they are descending. `around` is the plan for the times, names and titles of the annotations of AROUND.
-    """
+    """A checked SELECT. Groups that SELECT does not list are the first outputs."""
 
     source: Source
     outputs: tuple[Output, ...]
     output_type: str
     window: Window
-    grouped: bool
+    grouped: bool  # whether a row of the result is a group of rows
     where: Checked | None = None
     groups: tuple[Checked, ...] = ()
-    interval_ms: int | None = None
+    interval_ms: int | None = None  # of EVERY; 0 for AUTO
     months: int = 0  # of EVERY 1mo
     having: Checked | None = None
-    order: tuple[tuple[Checked, bool], ...] = ()
+    order: tuple[tuple[Checked, bool], ...] = ()  # expressions, and whether they are descending
     top: int | None = None
     limit: int | None = None
     offset: int = 0
     fill: Literal | None = None
     timezone: ZoneInfo | None = None
     back_ms: int | None = None  # of COMPARE WITH
-    around: "Plan | None" = None
+    around: "Plan | None" = None  # for the times, names and titles of the annotations of AROUND
     within_ms: int = 0
     explain: bool = False
 
@@ -192,8 +188,7 @@ def has_aggregate(expression: Checked) -> bool:
 # Scans
 
 
-MAX_GROUPS = 1_000_000
-"""How many groups are read at most to count or compare them; the limits on time and bytes are reached first."""
+MAX_GROUPS = 1_000_000  # that are read to count or compare them; the limits on time and bytes are reached first
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +208,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The buckets of EVERY within a window: their `starts`, ascending, `interval_ms` apart where no clock changes.
-
-    `labels` are what the clocks of a time zone, if any, show there, in intervals since 1970. No `numbers`: 0, 1, 2...
-    """
+    """The buckets of EVERY within a window: their `starts`, ascending, `interval_ms` apart where no clock changes."""
 
     window: Range
     interval_ms: int
     starts: Sequence[int]
-    labels: Sequence[int] = ()
-    numbers: Sequence[int] = ()
+    labels: Sequence[int] = ()  # what the clocks of a time zone, if any, show there, in intervals since 1970
+    numbers: Sequence[int] = ()  # of the buckets; none for 0, 1, 2...
 
     def bucket(self, time: int) -> int:
         place = bisect_right(self.starts, time) - 1
@@ -246,16 +238,13 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The input of a scan: the `window` to read, the time of the request, and the most rows that SQLite may return.
-
-    `number` is the number under which the SQL functions ``obs_bucket`` and ``obs_bucket_ms`` know the `timeline`.
-    """
+    """The input of a scan: the `window` to read, the time of the request, and the most rows that SQLite may return."""
 
     window: Range
     now_ms: int
     max_rows: int | None
     timeline: Timeline | None = None
-    number: int = 0
+    number: int = 0  # under which the SQL functions ``obs_bucket`` and ``obs_bucket_ms`` know the `timeline`
     offsets: Sequence[tuple[int, int, int]] = ()  # the times between clock changes of TIMEZONE: start, end, offset
     parts: Sequence[tuple[int, ...]] = ()  # what to read: start, end, and the key of a job, if any; empty for all
     searches: bool = True  # whether to look for texts in full-text indexes

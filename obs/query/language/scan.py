@@ -52,21 +52,18 @@ class Kind(Enum):
 class Segment(str):
     """The text of one group, with the content of groups in it replaced by blanks.
 
-    pyparsing hands it to the parse actions with what they need: the whole `statement`, the `start` in it, and the
-    `trees` of groups, by where they start; the values of `parameters`, and the names of those that are `used`.
-    `failures` are the tokens that did not match at `farthest`, the last place: what could have been written there.
-    `operand` is the node of the last arithmetic.
+    pyparsing hands it to the parse actions with what they need.
     """
 
     kind: Kind
-    statement: str
-    start: int
-    trees: dict[int, Any]
-    parameters: dict[str, Any]
-    used: set[str]
-    farthest = -1
-    failures: list[tuple[str, tuple[str, ...]]]
-    operand: Any
+    statement: str  # the whole one
+    start: int  # where the group starts in it
+    trees: dict[int, Any]  # those of groups, by where they start
+    parameters: dict[str, Any]  # their values
+    used: set[str]  # the names of those that are used
+    farthest = -1  # the last place at which tokens did not match
+    failures: list[tuple[str, tuple[str, ...]]]  # these tokens: what could have been written there
+    operand: Any  # the node of the last arithmetic
 
 
 def scan(text: str) -> list[Segment]:

@@ -18,19 +18,14 @@ Part = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Which part of a window is read from which rollup. `rest` is read from the rows.
-
-    If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If rows are grouped by a histogram, each cell is split into the bins of `binned`; its last argument is their width.
-    At the `moments`, comparisons of the time with constants change.
-    """
+    """Which part of a window is read from which rollup. `rest` is read from the rows."""
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
     rest: tuple[Range, ...] = ()
-    compared: Checked | None = None
-    parts: Sequence[Part] = ()
-    binned: Apply | None = None
-    moments: Sequence[int] = ()
+    compared: Checked | None = None  # what is measured, where it is compared with constants
+    parts: Sequence[Part] = ()  # into which each cell is split then; without any, it means all values
+    binned: Apply | None = None  # a histogram, into whose bins each cell is split; its last argument is their width
+    moments: Sequence[int] = ()  # when comparisons of the time with constants change
 
 
 _DAY_FUNCTIONS = ("weekday", "date")

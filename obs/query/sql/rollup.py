@@ -23,23 +23,21 @@ def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
 
 
 _OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
-_PART = (
+_PART = (  # what a column of a cell is for a part of it; ``{cells}`` is what the names of the columns begin with
     "CASE WHEN parts.column1 IS NULL THEN {absent}"
     " WHEN {cells}least >= parts.column1 AND {cells}most <= parts.column2 THEN {cells}{name}"
     f" ELSE {_OF_PART} END"
 )
-"""What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
 _FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
 _KEY = "of_key"  # no column of a source has this name
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
 """Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
-_HAS_PART = (
+_HAS_PART = (  # whether a cell has rows in a part
     "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
     " WHEN {cells}least BETWEEN parts.column1 AND parts.column2"
     " OR {cells}most BETWEEN parts.column1 AND parts.column2 THEN 1"
     f" WHEN {{cells}}least < parts.column1 AND {{cells}}most > parts.column2 THEN {_OF_PART} END"
 )
-"""Whether a cell has rows in a part."""
 
 
 class _Measure(NamedTuple):
@@ -52,12 +50,11 @@ class _Measure(NamedTuple):
     of: Checked | None = None
 
 
-_COMBINE: Mapping[str, str] = {
+_COMBINE: Mapping[str, str] = {  # what combines the partial results of each column of the cells; others stay separate
     **dict.fromkeys(("runs", "valued", "total", "squares_high", "squares_low"), "sum"),
     **dict.fromkeys(("least", "first_at"), "min"),
     **dict.fromkeys(("most", "last_at"), "max"),
 }
-"""The aggregate that combines the partial results of each column of the cells. Others stay separate."""
 _OF_ROW: Mapping[str, str] = {
     **dict.fromkeys(("total", "least", "most", "sorted", "key"), "{0}"),
     **dict.fromkeys(("first_at", "last_at"), "{1}"),
