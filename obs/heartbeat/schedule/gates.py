@@ -18,6 +18,7 @@ Kind = Literal["every", "weekdays", "monthdays", "monthstep", "nth", "interval"]
 
 WORKDAYS = (0, 1, 2, 3, 4)
 WORKDAY, ANY_DAY = 7, 8  # beside the weekdays, days of the kind `nth`: any one of WORKDAYS, and any day
+WEEKLY = ("every", "weekdays")  # kinds that are the same in each week
 _WEEKDAYS_OF = {WORKDAY: WORKDAYS, ANY_DAY: range(7)}
 EVERY_BITS, WORKDAYS_BITS = -log2(0.7), -log2(0.12)  # other gates cost more
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.

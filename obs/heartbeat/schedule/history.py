@@ -24,6 +24,7 @@ _DUPLICATE_MS = 2 * SECOND_MS
 _HOURS, _DAYS = 15 * 24, 130
 HOURLY_MS = (_HOURS - 1) * HOUR_MS  # for so long before the latest heartbeat, the memory has one of each hour
 
+MOVED_MS = 50 * MINUTE_MS  # heartbeats that differ by so much came at another time of day
 _BURST_MORE = _BURST_TIMES = _BURST_DAYS = 3
 _BURST_SHARE = 0.25
 

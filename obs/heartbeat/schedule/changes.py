@@ -1,0 +1,74 @@
+"""Changes of a job's schedule: only the heartbeats since then describe what is expected now."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from obs.heartbeat.schedule import history
+from obs.heartbeat.schedule.cost import OUTLIER_BITS
+from obs.heartbeat.schedule.fit import FITTING
+from obs.heartbeat.schedule.gates import Gate
+from obs.heartbeat.schedule.history import is_irregular, usual_interval
+from obs.heartbeat.schedule.hypotheses import Past, Weighed, weigh
+from obs.times import DAY_MS, HOUR_MS
+
+RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 32 heartbeats
+TAIL_LENGTHS = (*RECENT_TAIL_LENGTHS, 70, 110, 180)
+_TAILS_TRIED = 2
+_MIN_BEFORE, _RECENT, _POOR_MISFITS = 3, 24, 2  # heartbeats
+_MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
+_MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual intervals of the old part
+_MIN_OLDER_BITS = 22.0  # hours and days are independent
+_OLDER_DAYS = (2, 4, 8, 16, 32, 64)
+
+
+def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -> int:
+    """The index of the first heartbeat of the current schedule; 0 if the schedule has not changed.
+
+    It has if two descriptions, of the heartbeats before it and from it on, save enough bits compared to `best`.
+    """
+    count = len(times)
+    # For a gap a single misfit is enough: a job that was moved to another time of day has only one odd gap.
+    enough, watched = (1, count) if best.hypothesis.lattice is None else (_POOR_MISFITS, _RECENT)
+    if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
+        return 0
+    few, usual = (best.hypothesis.zone,), usual_interval(times)
+    tails: list[tuple[float, int, float]] = []
+    for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
+        tail = times[start:]
+        # If it only takes longer in some hours of the day, its pace is the same.
+        is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
+        if len(tail) >= history.needed(tail) and not is_slower and not (is_irregular(tail) and usual < HOUR_MS):
+            together = sum(best.account.each[start - count :])
+            least = sorted([(0.0, 0, 0.0)] * _TAILS_TRIED + tails)[-_TAILS_TRIED][0]  # less would not be tried
+            new = weigh(tail, few, most=together - least)[0]
+            if new.fitted >= FITTING * len(tail):
+                tails.append((together - new.bits, start, new.bits))
+
+    def gain(start: int, least: float, bits: float | None = None) -> float:
+        """The bits that are saved; where these are fewer than `least`, any number that is not more."""
+        before, tail = times[:start], times[start:]
+        if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
+            return 0.0
+        left = best.bits - (weigh(tail, few, most=best.bits - least)[0].bits if bits is None else bits)
+        regular = not is_irregular(before)
+        return left - (weigh(before, few, most=left - least)[0].bits if regular else sum(best.account.each[:start]))
+
+    most, start = _MIN_SAVED_BITS, 0
+    for _, at, bits in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
+        most, start = max((most, start), (gain(at, most, bits), at))
+    for distance in (8, 4, 2, 1) if start else ():  # from the length that was tried to the change itself
+        near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
+        most, start = max([(most, start), *((gain(one, most), one) for one in near)])
+    return start
+
+
+def older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> int:
+    """How many of the older heartbeats come from before a change of the hours or days in which the job runs."""
+    if best.older_bits <= _MIN_OLDER_BITS:
+        return 0
+    few = (best.hypothesis.zone,)
+    gain, at = _MIN_OLDER_BITS, 0
+    for start in {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}:
+        left = best.bits - Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
+        gain, at = max((gain, at), (left - weigh(times, few, older[start:], most=left - gain)[0].bits, start))
+    return at
