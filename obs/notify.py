@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -18,18 +19,20 @@ from obs.alerts.store.channels import Channel
 from obs.annotations import store as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import pins
+from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.expectations import streams_of
 from obs.storage.databases import Org
 from obs.sweep import for_each_organization, time_zones
 from obs.tenancy import instance
 from obs.tenancy.auth import Tenancy
-from obs.times import DAY_MS, HOUR_MS, MAX_MS, SECOND_MS, WEEK_MS, duration_words
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words
 
 _MOST_AT_ONCE = 64
 _MOST_TO_A_HOST = 2
 _FINISH_SECONDS = 2.0  # of the 5 in which the service stops
 _LOG_LINES = 10
+_COUNTED_MS = 31 * DAY_MS  # counting what was due in a longer time takes too long
 _RUN_OF = {"failed": "failed", "lost": "lost", "overrunning": None}  # the run whose log is shown; None: of any status
 _log = logging.getLogger(__name__)
 
@@ -150,9 +153,23 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     elif learned := next((each.learned for each in streams_of(db, job.id) if each.host == one.host), job.learned):
         sentences = filter(None, (learned.summary, learned.evidence, learned.expected))
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
-    if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
-        details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
+    if one.ended_at is not None and one.kind.event == "overdue":
+        details["missed"] = _missed(job, one.started_at, one.ended_at)
     if one.kind.event in _RUN_OF:
         for run in jobs.runs_of(db, job.id, limit=1, status=_RUN_OF[one.kind.event], end_ms=one.ended_at):
             details |= {"exit_code": run.exit_code, "log": tuple(jobs.last_lines(db, run.id, _LOG_LINES))}
     return details
+
+
+def _missed(job: jobs.Job, since: int, until: int) -> int:
+    """How many runs an overdue job has missed: all that were due meanwhile, as the run that came was the last."""
+    interval_ms, is_short = job.interval_ms, until - since < _COUNTED_MS
+    match job.pin or job.learned:
+        case pins.Interval(interval_ms):
+            pass
+        case pins.Cron(cron, zone) | Description(state="regular", cron=str(cron), zone=zone) if is_short:
+            until += min(MINUTE_MS, (interval_ms or DAY_MS) // 4)  # the run may have come a little early
+            return sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, pins.cron_times(cron, zone, since)))
+        case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
+            return 0  # nobody knows: it is due at times that no expression has
+    return 0 if interval_ms is None else round((until - since) / interval_ms)

@@ -152,10 +152,16 @@ def _before(facts: Sequence[Fact]) -> str:
 def _summary(facts: Sequence[Fact]) -> str:
     """The title of a message about several incidents."""
     names = ", ".join(dict.fromkeys(fact.one.subject for fact in facts[:MOST_NAMED]))
-    events = ("ended" if one.ended_at is not None else one.kind.event for one, *_ in facts)
-    counts = Counter(event.replace("_", " ").replace("alert", "firing") for event in events)
+    counts = Counter(map(_what, facts))
     what = ", ".join(f"{count:,} {word}" for word, count in counts.items())
     return textwrap.shorten(f"{what}: {names}", _LONGEST_TITLE, placeholder=" …")
+
+
+def _what(fact: Fact) -> str:
+    if fact.news is News.FLAPPING:
+        return "flapping"
+    event = "ended" if fact.one.ended_at is not None else fact.one.kind.event
+    return event.replace("_", " ").replace("alert", "firing")
 
 
 def _payload(fact: Fact) -> dict[str, Any]:

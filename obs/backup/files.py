@@ -28,16 +28,13 @@ _HELD = {BACKUP_LOCK: "Another backup of {} is running.", SERVER_LOCK: "A server
 
 @contextmanager
 def opened(path: Path, *, leaves_no_log: bool = False, target: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log.
-
-    `target` is the file to which it is copied.
-    """
+    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log."""
     immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()  # with a log, it may be in use
     try:
         with explained(), closing(open_reader(path, 60, immutable=immutable)) as db:
             yield db
     except ServiceError as error:
-        is_full = target is not None and error.error == "storage_full"
+        is_full = target is not None and error.error == "storage_full"  # it is being copied to `target`
         message = f"{target}: There is no room for the copy." if is_full else f"{path}: {error.message}"
         raise click.ClickException(message) from error
 

@@ -20,19 +20,21 @@ trap '[ -z "$folder" ] || rm -rf "$folder"' EXIT
 send() {
     event=$1
     shift
-    curl -fsS -m 10 --retry 3 --retry-max-time 20 --retry-connrefused -o /dev/null -X POST -H "X-API-Key: $OBS_API_KEY" \
-        -H "X-Platform-Host: $(uname -n)" "$@" "${OBS_URL%/}/api/v1/heartbeat/$job/$event" || true
+    # shellcheck disable=SC2086
+    curl -fsS $patience -o /dev/null -X POST -H "X-API-Key: $OBS_API_KEY" -H "X-Platform-Host: $(uname -n)" "$@" \
+        "${OBS_URL%/}/api/v1/heartbeat/$job/$event"
 }
 
+patience="-m 10 --retry 3 --retry-max-time 20 --retry-connrefused"
 send "start?run_id=$id" &
 started=$!
 # 3 is for the exit code, 4 for the output, so that neither needs a file.
 (exec 4>&1) 2>/dev/null || exec >/dev/null  # it may be closed
 exec 4>&1
 code=$({ { ("$@") 2>&1 3>&- 4>&-; echo $? >&3; } | tee "${output:-/dev/null}" >&4 3>&- 4>&-; } 3>&1)
-wait "$started"
+wait "$started" || patience="-m 5"  # nobody waits as long again for a server that cannot be reached
 if [ -s "$output" ]; then
-    tail -c 10240 "$output" | send "log?run_id=$id" -H "Idempotency-Key: $id" --data-binary @-
+    tail -c 10240 "$output" | send "log?run_id=$id" -H "Idempotency-Key: $id" --data-binary @- || patience="-m 5"
 fi
 send "end?exit_code=$code&run_id=$id"
 exit "$code"

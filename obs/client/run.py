@@ -32,10 +32,12 @@ class Run:
         self._head, self._tail, self._size, self._sent = b"", b"", 0, 0
         self._sent_at = time.monotonic()
         self._selector = selectors.DefaultSelector()
+        self._early: list[int] | None = []  # the signals that came before the command was started; then None
 
     def report(self) -> int:
         """Run the command and report it; returns its exit code, 128 + N if signal N killed it."""
         begun, problem = time.monotonic(), None
+        self._listen()
         self._outbox.add("start")
         try:
             self._start()
@@ -55,12 +57,18 @@ class Run:
         self._leave_output()
         return code
 
-    def _start(self) -> None:
+    def _listen(self) -> None:
+        """Have signals wake `_pass_on`, and those that would end this process forwarded to the command."""
         awake, wake = os.pipe()  # becomes readable when a signal arrives, SIGCHLD too
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(awake, selectors.EVENT_READ)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
+                signal.signal(number, self._forward)
+
+    def _start(self) -> None:
         pipes: dict[int, int] = {}
         if self._options.quiet or not self._options.no_log:
             pipes[1] = self._pipe(1)
@@ -71,9 +79,9 @@ class Run:
         finally:
             for pipe in set(pipes.values()):
                 os.close(pipe)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
-                signal.signal(number, self._forward)
+        early, self._early = self._early or (), None
+        for number in early:
+            self._process.send_signal(number)
 
     def _pipe(self, target: int) -> int:
         """The writing end of a new pipe, whose content goes to `target`."""
@@ -130,7 +138,10 @@ class Run:
         with suppress(OSError):
             if number == signal.SIGINT and os.tcgetpgrp(0) == os.getpgrp():
                 return  # a terminal sends it to all processes in the foreground, so the command has it already
-        self._process.send_signal(number)
+        if self._early is None:
+            self._process.send_signal(number)
+        else:
+            self._early.append(number)
 
 
 def _write(target: int, piece: bytes) -> bool:

@@ -142,9 +142,6 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller)
         except ValueError as error:
             message, *advice = map(str, error.args)
             raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error
-    for name in fields if place == "json" else ():
-        if kind in fields[name].required and name not in values:
-            raise invalid_field("json", name, MISSING)
     return values
 
 

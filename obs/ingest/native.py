@@ -77,6 +77,8 @@ class NativeProtocol(HeartbeatProtocol):
             raise invalid_field("query", min(twice), "Sent in the body as well.")
         values = fields.read_values(kind, sent, "json", caller)
         values |= fields.read_values(kind, parameters, "query", caller)
+        for missing in (each for each in fields.FIELDS if kind in each.required and each.name not in values):
+            raise invalid_field("json", missing.name, fields.MISSING)
         return _submission(caller, name, kind, values, environ)
 
 

@@ -28,13 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
-    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link.
-
-    One that never had a key was left by a first start that was interrupted.
-    """
+    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link."""
     with tenancy.control.read() as db:
         org = store.organization(db, FIRST_ORG)
-        if store.organizations(db) and (org is None or store.keys_of(db, org)):
+        if store.organizations(db) and (org is None or store.keys_of(db, org)):  # else a first start was interrupted
             return None
     org = org or create_organization(tenancy, FIRST_ORG)
     return create_key(tenancy, org, "first key", ("admin",)).key, create_sign_in_link(tenancy, FIRST_ORG)

@@ -33,6 +33,7 @@ def test_jobs_that_flap_together_are_reported_together_and_so_is_their_settling(
             world.pass_time(minutes=2)
     for _ in range(12):
         world.pass_time(minutes=10)
+    assert [title[:22] for title in titles(receiver) if "flapping" in title] == ["30 flapping, 30 ended:"]
     settled = receiver.messages()[-1]
     assert sorted(one["job"] for one in settled["incidents"]) == [f"photos-{number:02}" for number in range(30)]
     assert "photos-07 has had no new incident (failed) for an hour" in settled["text"]

@@ -77,3 +77,18 @@ def test_a_command_of_the_shell_script_runs_without_standard_output(machine: Mac
     assert (machine.home / "touched").exists()
     (run,) = client.get("/api/v1/jobs/photos/runs").json["runs"]
     assert run["status"] == "success"
+
+
+def test_the_shell_script_waits_once_for_a_server_that_cannot_be_reached(machine: Machine, client: KeyClient) -> None:
+    (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
+    (machine.home / "curl").write_text(f'#!/bin/sh\necho "$@" >> {machine.home}/calls\nexit 7\n')
+    (machine.home / "curl").chmod(0o755)
+    environment = {**machine.variables, "PATH": f"{machine.home}:{os.environ['PATH']}"}
+    command = ["sh", str(machine.home / "obs.sh"), "photos", "sh", "-c", "echo text; exit 3"]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 3
+    calls = (machine.home / "calls").read_text().splitlines()
+    assert [("--retry" in call, call.split("/")[-1].split("?")[0]) for call in calls] == [
+        (True, "start"),
+        (False, "log"),
+        (False, "end"),
+    ]

@@ -93,6 +93,15 @@ def test_signals_are_forwarded(machine: Machine, runs: Runs, number: signal.Sign
     assert (runs("photos")[0]["exit_code"], log(runs("photos")[0])) == (9, "ready\nstopping\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_while_the_command_starts_is_forwarded(
+    machine: Machine, runs: Runs, number: signal.Signals
+) -> None:
+    script = f"kill -{number:d} $PPID; exec sleep 60"
+    assert machine.obs("run", "photos", "--", "sh", "-c", script).returncode == 128 + number
+    assert [(run["status"], run["exit_code"]) for run in runs("photos")] == [("failed", 128 + number)]
+
+
 def test_a_command_that_a_signal_killed(machine: Machine, runs: Runs) -> None:
     assert machine.obs("run", "photos", "--", "sh", "-c", "kill -KILL $$").returncode == 137
     assert (runs("photos")[0]["status"], runs("photos")[0]["exit_code"]) == ("failed", 137)

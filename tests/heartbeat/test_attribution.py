@@ -44,6 +44,17 @@ def test_the_job_keeps_the_latest_of_each_and_every_run_its_own(send: Sender, ru
     assert _sent(run_of(second)) == ("web-2", None, "store")
 
 
+def test_a_heartbeat_that_arrives_late_does_not_move_the_job_back(
+    send: Sender, run_of: RunOf, client: KeyClient
+) -> None:
+    first = send("end", headers={HOST: "web-0"}, time="2026-06-20T08:00:00Z")
+    assert _job(client) == ("web-0", None, None)
+    send("ping", headers={HOST: "web-2"})
+    late = send("end", headers={HOST: "web-1"}, time="2026-06-20T09:00:00Z")
+    assert _job(client) == ("web-2", None, None)
+    assert [_sent(run_of(one))[0] for one in (first, late)] == ["web-0", "web-1"]
+
+
 def test_a_header_left_out_changes_nothing(send: Sender, run_of: RunOf, client: KeyClient) -> None:
     started = send("start", headers={HOST: "web-1"})
     send("log", message="m", headers={SERVICE: "shop"})

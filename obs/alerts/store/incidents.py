@@ -145,7 +145,7 @@ def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notifie
 def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dict[int, int]:
     """How many incidents of the same job or alert and kind began in the time before each, by id; no false alarms."""
     sql = (
-        f"SELECT this.id, count(*) FROM {SAME} WHERE this.id IN (SELECT value FROM json_each(?1))"
+        f"SELECT this.id, count(DISTINCT i.started_at) FROM {SAME} WHERE this.id IN (SELECT value FROM json_each(?1))"
         " AND i.started_at BETWEEN this.started_at - ?2 AND this.started_at"
         " AND (i.verdict IS NOT ?3 OR i.id = this.id) GROUP BY this.id"
     )

@@ -32,14 +32,11 @@ def offset_at(name: str, epoch_ms: int) -> int:
 def _during(name: str, week: int) -> int | None:
     """The offset in a week counted from 1970; None if it changes."""
     first, after = (offset_at(name, (week + weeks) * WEEK_MS) for weeks in (0, 1))
-    return first if first == after else None
+    return first if first == after else None  # no zone changed it twice in a week; the closest is Morocco at Ramadan
 
 
 def offsets(name: str, times: Sequence[int]) -> list[int]:
-    """The offset at each of these epoch times, as `offset_at` returns it.
-
-    No zone has changed its clock twice in a week since 1970; the closest is Morocco at Ramadan.
-    """
+    """The offset at each of these epoch times, as `offset_at` returns it."""
     if name == "UTC":
         return [0] * len(times)
     known = [_during(name, time // WEEK_MS) for time in times]

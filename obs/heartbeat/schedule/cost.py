@@ -138,15 +138,12 @@ def account(
 
 
 def _skip_bits(counts: Mapping[int, int]) -> tuple[dict[int, float], bool]:
-    """The cost of each number of missed slots in a row, 0 included, and whether the job misses often.
-
-    It does if it is cheaper to state the share of heartbeats that follow a miss (a Bernoulli rate).
-    """
+    """The cost of each number of missed slots in a row, 0 included, and whether the job misses often."""
     missed = {skip: count for skip, count in counts.items() if skip}
     stretches = sum(missed.values())
     if stretches >= _OFTEN_STRETCHES:
         whole = sum(counts.values())
-        rate = (stretches + 0.5) / (whole + 1)
+        rate = (stretches + 0.5) / (whole + 1)  # a Bernoulli rate: the share of heartbeats that follow a miss
         miss, present = 1 - math.log2(rate), -math.log2(1 - rate)
         lengths = sum(math.log2(skip) * count for skip, count in missed.items())
         often = _OFTEN_BITS + stretches * miss + (whole - stretches) * present + 1.5 * lengths

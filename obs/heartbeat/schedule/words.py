@@ -98,7 +98,8 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str, reason: st
                 return f'{text} because the schedule may also be "{words}"'
         reason = "it was silent for as long before" if wait > usual else "other schedules are still possible"
         return f"{text} because {reason}"
-    return f"{text} because starts have been up to {duration_words(latest)} late" if latest >= SECOND_MS else text
+    late = max((each for each in fit.candidates[0].residuals if each <= grace), default=0)  # later ones were exceptions
+    return f"{text} because starts have been up to {duration_words(late)} late" if late >= SECOND_MS else text
 
 
 def _day_format(ahead: timedelta) -> str:

@@ -52,10 +52,7 @@ class Changed:
 
 
 def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> Iterator[Changed]:
-    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again.
-
-    The fit of a new job has many candidates and is slow to decode, so each job is read when it is asked for.
-    """
+    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
@@ -68,7 +65,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
-    for row in rows:
+    for row in rows:  # when it is asked for: the fit of a new job has many candidates, and is slow to decode
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
         decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
         yield Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory})

@@ -112,10 +112,7 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Key, Cell] | None:
-    """The cells of an hour, from its rows, or of a longer unit, from its parts.
-
-    None where the values are too large, negative, or too many for one blob: it cannot be rolled up.
-    """
+    """The cells of an hour, from its rows, or of a longer unit, from its parts; None if it cannot be rolled up."""
     if unit == "hour":
         rows: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
         for *key, at, found, late in db.execute(_ROWS, (number, number + 1)):
@@ -138,6 +135,7 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Key, Cell] | N
 
 
 def _can_be_stored(values: Values, unit: Unit) -> bool:
+    """False if they are too large, negative, or too many for one blob."""
     if values.valued == 0:
         return True
     is_small = values.sorted is None or len(values.sorted) <= LARGEST_BLOB

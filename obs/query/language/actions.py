@@ -45,10 +45,7 @@ _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "C
 
 
 class Token(NamedTuple):
-    """What a token has matched: its span in the statement, and its text.
-
-    Actions of larger rules see those of keywords and operators, in small letters, among the nodes.
-    """
+    """What a token has matched: its span in the statement, and its text."""
 
     span: Span
     text: str
@@ -69,6 +66,7 @@ def prefixes(token: Token) -> tuple[int, bool]:
 
 
 def word(token: Token) -> Token:
+    """A keyword or an operator in small letters, as actions of larger rules see it among the nodes."""
     return Token(token.span, token.text.lower(), token.segment)
 
 

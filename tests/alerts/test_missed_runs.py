@@ -1,0 +1,44 @@
+"""What the message about a recovery says of missed runs: those that were due, and no others."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.alerts.receiver import Receiver
+from tests.alerts.world import World
+
+WEEKDAYS = {"cron": "0 2 * * 1-5", "timezone": "UTC", "grace_seconds": 600}
+HOURS = {"cron": "5 7-17 * * 1-5", "timezone": "UTC"}
+EVERY_DAY = {"interval_seconds": 86_400, "grace_seconds": 600}
+
+
+@pytest.mark.parametrize(
+    ("pin", "last", "back", "missed"),
+    [
+        (WEEKDAYS, "2026-06-18T02:00:00Z", "2026-06-22T02:00:00Z", "1 run was missed"),
+        (WEEKDAYS, "2026-06-18T02:00:00Z", "2026-06-22T01:59:30Z", "1 run was missed"),
+        (WEEKDAYS, "2026-06-16T02:00:00Z", "2026-06-19T02:00:00Z", "2 runs were missed"),
+        (WEEKDAYS, "2026-06-18T02:00:00Z", "2026-06-19T09:00:00Z", ""),
+        (HOURS, "2026-06-19T14:05:00Z", "2026-06-22T07:05:10Z", "3 runs were missed"),
+        (EVERY_DAY, "2026-06-16T02:00:00Z", "2026-06-19T02:00:00Z", "2 runs were missed"),
+        (EVERY_DAY, "2026-06-16T02:00:00Z", "2026-06-17T09:00:00Z", ""),
+    ],
+)
+def test_missed_runs_are_those_that_were_due(
+    world: World, receiver: Receiver, pin: dict[str, Any], last: str, back: str, missed: str
+) -> None:
+    world.add_channel(receiver)
+    world.clock.set(last)
+    world.client.post("/api/v1/heartbeat/report/ping")
+    assert world.client.patch("/api/v1/jobs/report", json={"pin": pin}).status_code == 200
+    world.clock.set(back)
+    world.clock.advance(seconds=-20)
+    world.sweep()
+    world.pass_time(seconds=20)
+    world.client.post("/api/v1/heartbeat/report/ping")
+    for _ in range(10):
+        world.pass_time(minutes=1)
+    told = "\n".join(message["text"] for message in receiver.messages())
+    assert "It was overdue from" in told
+    assert re.findall(r"[\w ]+missed", told) == ([f" and {missed}"] if missed else [])
