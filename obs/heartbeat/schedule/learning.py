@@ -126,6 +126,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         bound, early = candidate.late_and_early
         following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
+        if hypothesis.lattice is None and candidate is not fit.candidates[0]:
+            following = partial(_in_step, slot, hypothesis.gap_ms)  # a clock seems to start it, and goes on
         slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))
@@ -156,6 +158,11 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         as_a_week_ago=weekly is not None,
         confidence=round(agreed * fit.fitted / (fit.counted + 1), 3),
     )
+
+
+def _in_step(slot: int, gap_ms: int, end: int) -> int:
+    """The first time from `end` on that is a multiple of `gap_ms` after a slot."""
+    return end + (slot - end) % gap_ms
 
 
 _decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports

@@ -57,8 +57,9 @@ def test_a_long_range_of_days_of_the_month_is_learned(days: str) -> None:
     assert len(times) > 28
 
 
-def test_a_slot_in_an_unknown_time_is_neither_missed_nor_waited_for() -> None:
-    times = cron("0 2 * * *", since="2025-03-03 00:00", count=30)
+@pytest.mark.parametrize("count", [10, 12, 20, 30])
+def test_a_slot_in_an_unknown_time_is_neither_missed_nor_waited_for(count: int) -> None:
+    times = cron("0 2 * * *", since="2025-03-03 00:00", count=count)
     next_day, pause = times[-1] + DAY_MS, (times[-1] + 22 * HOUR_MS, times[-1] + 30 * HOUR_MS)
     assert (learn(times).overdue_at or 0) < next_day + 5 * MINUTE_MS
     fit = learn(times, unknown=[pause])
