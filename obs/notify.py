@@ -32,7 +32,6 @@ _MOST_AT_ONCE = 64
 _MOST_TO_A_HOST = 2
 _FINISH_SECONDS = 2.0  # of the 5 in which the service stops
 _LOG_LINES = 10
-_COUNTED_MS = 31 * DAY_MS  # counting what was due in a longer time takes too long
 _RUN_OF = {"failed": "failed", "lost": "lost", "overrunning": None}  # the run whose log is shown; None: of any status
 _log = logging.getLogger(__name__)
 
@@ -148,28 +147,30 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details
+    of = next((each for each in streams_of(db, job.id) if each.host == one.host), job)
     if job.pin is not None:
         details["expected"] = f"Set manually: {pins.in_words(job.pin)}"
-    elif learned := next((each.learned for each in streams_of(db, job.id) if each.host == one.host), job.learned):
-        sentences = filter(None, (learned.summary, learned.evidence, learned.expected))
+    elif of.learned is not None:
+        sentences = filter(None, (of.learned.summary, of.learned.evidence, of.learned.expected))
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
     if one.ended_at is not None and one.kind.event == "overdue":
-        details["missed"] = _missed(job, one.started_at, one.ended_at)
+        grace_ms = (of.overdue_at or 0) - (of.expected_at or 0)
+        interval_ms = of.interval_ms if isinstance(of, jobs.Job) else of.fit.interval_ms
+        details["missed"] = _missed(job.pin or of.learned, interval_ms, one.started_at - grace_ms, one.ended_at)
     if one.kind.event in _RUN_OF:
         for run in jobs.runs_of(db, job.id, limit=1, status=_RUN_OF[one.kind.event], end_ms=one.ended_at):
             details |= {"exit_code": run.exit_code, "log": tuple(jobs.last_lines(db, run.id, _LOG_LINES))}
     return details
 
 
-def _missed(job: jobs.Job, since: int, until: int) -> int:
-    """How many runs an overdue job has missed: all that were due meanwhile, as the run that came was the last."""
-    interval_ms, is_short = job.interval_ms, until - since < _COUNTED_MS
-    match job.pin or job.learned:
+def _missed(schedule: pins.Pin | Description | None, interval_ms: int | None, due_at: int, until: int) -> int:
+    """How many runs were missed since one was due: as many as were due later, as the run that came was the last."""
+    match schedule:
         case pins.Interval(interval_ms):
             pass
-        case pins.Cron(cron, zone) | Description(state="regular", cron=str(cron), zone=zone) if is_short:
+        case pins.Cron(cron, zone) | Description(state="regular", cron=str(cron), zone=zone):
             until += min(MINUTE_MS, (interval_ms or DAY_MS) // 4)  # the run may have come a little early
-            return sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, pins.cron_times(cron, zone, since)))
+            return sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, pins.cron_times(cron, zone, due_at)))
         case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
             return 0  # nobody knows: it is due at times that no expression has
-    return 0 if interval_ms is None else round((until - since) / interval_ms)
+    return 0 if interval_ms is None else round((until - due_at) / interval_ms)

@@ -25,6 +25,10 @@ send() {
         "${OBS_URL%/}/api/v1/heartbeat/$job/$event"
 }
 
+impatient() { # nobody waits as long again for a server that cannot be reached
+    case $1 in 6 | 7 | 28) patience="-m 5" ;; esac
+}
+
 patience="-m 10 --retry 3 --retry-max-time 20 --retry-connrefused"
 send "start?run_id=$id" &
 started=$!
@@ -32,9 +36,9 @@ started=$!
 (exec 4>&1) 2>/dev/null || exec >/dev/null  # it may be closed
 exec 4>&1
 code=$({ { ("$@") 2>&1 3>&- 4>&-; echo $? >&3; } | tee "${output:-/dev/null}" >&4 3>&- 4>&-; } 3>&1)
-wait "$started" || patience="-m 5"  # nobody waits as long again for a server that cannot be reached
+wait "$started" || impatient $?
 if [ -s "$output" ]; then
-    tail -c 10240 "$output" | send "log?run_id=$id" -H "Idempotency-Key: $id" --data-binary @- || patience="-m 5"
+    tail -c 10240 "$output" | send "log?run_id=$id" -H "Idempotency-Key: $id" --data-binary @- || impatient $?
 fi
 send "end?exit_code=$code&run_id=$id"
 exit "$code"

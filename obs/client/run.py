@@ -135,13 +135,12 @@ class Run:
                 subprocess.Popen(["cat"], stdin=key.fd, stdout=output)  # noqa: S607
 
     def _forward(self, number: int, _frame: object) -> None:
+        if self._early is not None:
+            return self._early.append(number)
         with suppress(OSError):
             if number == signal.SIGINT and os.tcgetpgrp(0) == os.getpgrp():
-                return  # a terminal sends it to all processes in the foreground, so the command has it already
-        if self._early is None:
-            self._process.send_signal(number)
-        else:
-            self._early.append(number)
+                return None  # a terminal sends it to all processes in the foreground, so the command has it already
+        return self._process.send_signal(number)
 
 
 def _write(target: int, piece: bytes) -> bool:

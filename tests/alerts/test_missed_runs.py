@@ -10,6 +10,8 @@ from tests.alerts.world import World
 
 WEEKDAYS = {"cron": "0 2 * * 1-5", "timezone": "UTC", "grace_seconds": 600}
 HOURS = {"cron": "5 7-17 * * 1-5", "timezone": "UTC"}
+PATIENT = {"cron": "*/5 * * * *", "timezone": "UTC", "grace_seconds": 1_800}
+EVERY_FIVE_MINUTES = {"interval_seconds": 300, "grace_seconds": 1_800}
 EVERY_DAY = {"interval_seconds": 86_400, "grace_seconds": 600}
 
 
@@ -21,6 +23,9 @@ EVERY_DAY = {"interval_seconds": 86_400, "grace_seconds": 600}
         (WEEKDAYS, "2026-06-16T02:00:00Z", "2026-06-19T02:00:00Z", "2 runs were missed"),
         (WEEKDAYS, "2026-06-18T02:00:00Z", "2026-06-19T09:00:00Z", ""),
         (HOURS, "2026-06-19T14:05:00Z", "2026-06-22T07:05:10Z", "3 runs were missed"),
+        (HOURS, "2026-05-01T17:05:00Z", "2026-06-22T07:05:10Z", "385 runs were missed"),
+        (PATIENT, "2026-06-19T02:00:00Z", "2026-06-19T03:00:00Z", "11 runs were missed"),
+        (EVERY_FIVE_MINUTES, "2026-06-19T02:00:00Z", "2026-06-19T03:00:00Z", "11 runs were missed"),
         (EVERY_DAY, "2026-06-16T02:00:00Z", "2026-06-19T02:00:00Z", "2 runs were missed"),
         (EVERY_DAY, "2026-06-16T02:00:00Z", "2026-06-17T09:00:00Z", ""),
     ],

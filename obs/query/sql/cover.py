@@ -145,7 +145,8 @@ def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[s
 
 
 IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
-"""Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
+"""Whether the result of a comparison changes after the constant, or at it: at the first of BETWEEN, after the second,
+and with other operators both."""
 _COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53  # above all values that cells have measured
 _MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster

@@ -226,7 +226,10 @@ def _is_costly(plan: Plan) -> bool:
 
 
 def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
-    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, and it has all columns."""
+    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, if it has the value.
+
+    It also has all that WHERE reads, or the rollups know between which times the row is.
+    """
     order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
         case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if order is not None:
