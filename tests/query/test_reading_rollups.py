@@ -336,6 +336,12 @@ def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask
     # Each hour has one largest value, and there are 61.
     assert explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []
     assert len(ask(statement.replace("LIMIT 3", "LIMIT 62"))["rows"]) == 62
+    # Without a value, a row is not among these, however few they are.
+    few = statement.replace("FROM runs", "FROM runs WHERE duration_ms > 2429")
+    assert explained(ask, few) == [f"only hours that have such rows: the rows of {hour.format(9, 10)}"]
+    assert ask(few)["rows"] == [["mail", 2431], ["mail", 2430]]
+    none = statement.replace("FROM runs", "FROM runs WHERE duration_ms > 2431")
+    assert (len(explained(ask, none)), ask(none)["rows"]) == (1, [])
 
 
 @pytest.mark.usefixtures("history")

@@ -253,11 +253,27 @@ def test_the_latest_messages_with_a_frequent_text_are_found_without_the_index(
         ("message ILIKE '%NEEDLE%'", False, 50),
         ("message CONTAINS 'pin'", True, 1),
         ("message CONTAINS 'needle' AND message CONTAINS 'pin'", True, 0),
+        ("message CONTAINS 'need' AND message CONTAINS 'eedle'", False, 50),
     ):
         statement = f"SELECT message FROM logs WHERE {condition} ORDER BY time DESC LIMIT 50 LAST 1h"
         plan = [text for what, text in ask(f"EXPLAIN {statement}")["rows"] if what == "plan"]
         assert any("VIRTUAL TABLE" in text for text in plan) == is_searched
         assert len(ask(statement)["rows"]) == count
+
+
+@pytest.mark.parametrize(("share", "is_searched"), [(3, False), (5, True)])
+def test_messages_with_a_very_frequent_text_are_counted_without_the_index(
+    ask: Ask, write: Any, shop: None, index: Any, share: int, is_searched: bool
+) -> None:
+    now = 1_782_036_000_000
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)"
+    rows = [(now - number, "needle" if number % share == 0 else "hay") for number in range(30_000, 0, -1)]
+    write(lambda db: db.executemany(add, rows))
+    index()
+    statement = "SELECT count(*) FROM logs WHERE message CONTAINS 'needle' AND host IS NULL EVERY 1h LAST 1h"
+    plan = [text for what, text in ask(f"EXPLAIN {statement}")["rows"] if what == "plan"]
+    assert any("VIRTUAL TABLE" in text for text in plan) == is_searched
+    assert sum(row[1] for row in ask(statement)["rows"]) == 30_000 // share
 
 
 def test_messages_are_found_whose_ids_are_in_another_order_than_their_times(

@@ -140,6 +140,12 @@ def test_the_expected_time_has_a_reason() -> None:
     )
 
 
+def test_a_run_of_no_slot_is_not_the_reason() -> None:
+    times = cron("*/30 * * * *", since="2025-03-03 00:00", count=200)
+    described = describe(learn(sorted([*times, times[150] + 17 * MINUTE_MS])))
+    assert re.search(r"starts have been up to \d+ s late$", described.expected)
+
+
 def test_an_overdue_time_on_another_day_is_shown_with_its_day() -> None:
     wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
     described = describe(learn(wednesday_to_friday))

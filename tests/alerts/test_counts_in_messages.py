@@ -1,10 +1,11 @@
-"""What the message about a recovery says of missed runs: those that were due, and no others."""
+"""How many runs a message says were missed, and how many failures there were: no more than there have been."""
 
 import re
 from typing import Any
 
 import pytest
 
+from obs.times import HOUR_MS, format_ms
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World
 
@@ -47,3 +48,17 @@ def test_missed_runs_are_those_that_were_due(
     told = "\n".join(message["text"] for message in receiver.messages())
     assert "It was overdue from" in told
     assert re.findall(r"[\w ]+missed", told) == ([f" and {missed}"] if missed else [])
+
+
+def test_a_failure_in_which_a_job_was_paused_is_one(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    for _ in range(2):
+        world.pass_time(seconds=10)
+    until = format_ms(world.clock() + HOUR_MS)
+    assert world.client.patch("/api/v1/jobs/photos", json={"paused_until": until}).status_code == 200
+    for _ in range(12):
+        world.pass_time(minutes=6)
+    assert [message["title"].partition(" at ")[0] for message in receiver.messages()][-1] == "photos failed"
+    assert len(world.client.get("/api/v1/incidents").json["incidents"]) == 2
+    assert "This happened" not in "".join(message["text"] for message in receiver.messages())
