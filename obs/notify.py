@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -32,6 +32,7 @@ _MOST_AT_ONCE = 64
 _MOST_TO_A_HOST = 2
 _FINISH_SECONDS = 2.0  # of the 5 in which the service stops
 _LOG_LINES = 10
+_MOST_COUNTED = 50_000  # missed runs: counting more takes too long
 _RUN_OF = {"failed": "failed", "lost": "lost", "overrunning": None}  # the run whose log is shown; None: of any status
 _log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
         sentences = filter(None, (of.learned.summary, of.learned.evidence, of.learned.expected))
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
     if one.ended_at is not None and one.kind.event == "overdue":
-        grace_ms = (of.overdue_at or 0) - (of.expected_at or 0)
+        grace_ms = of.overdue_at - of.expected_at if of.overdue_at and of.expected_at else 0
         interval_ms = of.interval_ms if isinstance(of, jobs.Job) else of.fit.interval_ms
         details["missed"] = _missed(job.pin or of.learned, interval_ms, one.started_at - grace_ms, one.ended_at)
     if one.kind.event in _RUN_OF:
@@ -170,7 +171,9 @@ def _missed(schedule: pins.Pin | Description | None, interval_ms: int | None, du
             pass
         case pins.Cron(cron, zone) | Description(state="regular", cron=str(cron), zone=zone):
             until += min(MINUTE_MS, (interval_ms or DAY_MS) // 4)  # the run may have come a little early
-            return sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, pins.cron_times(cron, zone, due_at)))
+            slots = islice(pins.cron_times(cron, zone, due_at), _MOST_COUNTED)
+            missed = sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, slots))
+            return missed if missed < _MOST_COUNTED else 0
         case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
             return 0  # nobody knows: it is due at times that no expression has
     return 0 if interval_ms is None else round((until - due_at) / interval_ms)

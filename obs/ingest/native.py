@@ -73,7 +73,7 @@ class NativeProtocol(HeartbeatProtocol):
             raise invalid_field("json", "name", fields.MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
         parameters = _query_parameters(environ)  # a status here, as in the path form, must not go unnoticed
-        if twice := parameters.keys() & sent.keys():
+        if twice := parameters.keys() & {field for field, value in sent.items() if value is not None}:
             raise invalid_field("query", min(twice), "Sent in the body as well.")
         values = fields.read_values(kind, sent, "json", caller)
         values |= fields.read_values(kind, parameters, "query", caller)

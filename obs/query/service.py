@@ -26,7 +26,7 @@ class QueryService:
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
         self.sources = sources
-        self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
+        self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))  # with 0, in this process
 
     def run(self, caller: Caller, statement: str, *, params: Any = None, is_counted: bool = True) -> QueryResponse:
         """Run a statement with its `params`, within the rate limit. Raises ServiceError: 400, 403, 422, 429 or 503."""

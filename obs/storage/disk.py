@@ -30,7 +30,7 @@ class DiskSpace:
         self.free_bytes = shutil.disk_usage(self._folder).free
         # It is low until a tenth more is free, so that it does not change with every write.
         self.is_low = self.free_bytes < self.reserve_bytes * (1.1 if self.is_low else 1)
-        self.is_short = self.free_bytes < self.reserve_bytes // 2  # so only heartbeats of existing jobs are recorded
+        self.is_short = self.free_bytes < self.reserve_bytes // 2  # only heartbeats of existing jobs are recorded
         if self.is_low != was_low:
             _log.warning("disk space is %s: %s", "low" if self.is_low else "sufficient again", self.summary())
 

@@ -1,5 +1,6 @@
 """A statement is answered from rollups where they are exact, and reads as few of them as it can."""
 
+import json
 import re
 import statistics
 from functools import partial
@@ -359,6 +360,15 @@ def test_the_quickest_runs_are_read_from_the_hours_that_have_them_where_all_runs
     roll_up_all(app)
     assert explained(ask, statement) == []
     assert ask(statement)["rows"][0][1] is None
+
+
+@pytest.mark.usefixtures("history")
+def test_a_cell_is_split_at_the_bounds_of_between(app: Flask, ask: Ask) -> None:
+    roll_up_all(app)
+    rows = ask("EXPLAIN SELECT count(*) FROM runs WHERE duration_ms BETWEEN 2000 AND 2400 BY job LAST 60h")["rows"]
+    numbers = {*json.loads(dict(rows)["parameters"]).values()}
+    assert numbers >= {0, 1999, 2000, 2400, 2401}
+    assert not numbers & {2001, 2399}
 
 
 @pytest.mark.usefixtures("history")

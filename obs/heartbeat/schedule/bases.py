@@ -118,10 +118,7 @@ def _places(hours: tuple[int, ...], count: int) -> dict[int, int]:
 
 
 def lattices(walls: Sequence[int], usual_ms: int, mean_ms: float, older: Sequence[int]) -> list[Lattice]:
-    """Candidate lattices for a history with these usual and mean intervals. `older` are at most one time of each hour.
-
-    They are by the day if the mean interval is long enough, then by the hour if the usual one is short enough.
-    """
+    """Candidate lattices for a history with these usual and mean intervals. `older` has at most one time of an hour."""
     by_day = _by_day(walls) if mean_ms >= _MIN_MEAN_BY_DAY_MS else []
     return by_day + (_by_hour(walls, usual_ms, older) if usual_ms <= _MAX_USUAL_BY_HOUR_MS else [])
 

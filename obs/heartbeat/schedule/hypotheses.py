@@ -1,4 +1,4 @@
-"""Hypotheses: schedules that a history may follow, its cost under each, and what each expects next. In milliseconds."""
+"""Hypotheses: schedules that a history may follow, its cost under each, and the next slot of each, in milliseconds."""
 
 import math
 from bisect import bisect_left
@@ -278,16 +278,13 @@ def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:
 
 
 def next_slot(hypothesis: Hypothesis, last: int, early_ms: int, skip: int) -> int:
-    """The epoch time of the slot after the one that the last heartbeat filled, and `skip` slots further.
-
-    A heartbeat more than `early_ms` before its slot has not filled it.
-    """
+    """The epoch time of the slot after the one that the last heartbeat filled, and `skip` slots further."""
     lattice = hypothesis.lattice
     if lattice is None:
         return last + hypothesis.gap_ms * (1 + skip)
     gate = hypothesis.gate
     day, place, residual = filled_slot(hypothesis, last)
-    steps = skip + (residual >= -early_ms)
+    steps = skip + (residual >= -early_ms)  # an earlier heartbeat has not filled its slot
     if gate.ranks([day])[0] is None:
         day, place, steps = gate.following(day), 0, skip
     for _ in range(steps):

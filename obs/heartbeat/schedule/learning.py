@@ -127,7 +127,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
         if hypothesis.lattice is None and candidate is not fit.candidates[0]:
-            following = partial(_in_step, slot, hypothesis.gap_ms)  # a clock seems to start it, and goes on
+            following = partial(_in_step, slot, hypothesis.gap_ms)  # as a clock seems to start it
         slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))

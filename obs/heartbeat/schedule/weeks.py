@@ -16,16 +16,16 @@ _OTHERS = 0.025  # the share of heartbeats that come in one of two weeks only
 
 
 def as_a_week_ago(
-    candidates: Sequence[Candidate], known: Sequence[int], overdue: int, unknown: Sequence[Interval]
+    candidates: Sequence[Candidate], known: Sequence[int], overdue: int, later: Sequence[Interval]
 ) -> tuple[int, int] | None:
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
     That is a week after the heartbeat that came next in the last two weeks, in the zone where it is the latest. None if
     the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` is for days of the
     month, or describes the weeks, and the job is `overdue` soon after this slot. It takes two weeks of `known`
-    heartbeats, and no `unknown` time after the last one.
+    heartbeats, and after the last one no unknown time that is long; `later` has these.
     """
-    if known[-1] - known[0] < 2 * WEEK_MS or any(end - start > RETRIED_MS for start, end in unknown):
+    if known[-1] - known[0] < 2 * WEEK_MS or any(end - start > RETRIED_MS for start, end in later):
         return None
     known = known[bisect_left(known, known[-1] - _COMPARED_MS) :]
     best = candidates[0].hypothesis

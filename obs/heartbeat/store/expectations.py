@@ -65,7 +65,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
-    for row in rows:  # when it is asked for: the fit of a new job has many candidates, and is slow to decode
+    for row in rows:  # decoded as it is asked for: the fit of a new job has many candidates, and is slow to decode
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
         decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
         yield Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory})

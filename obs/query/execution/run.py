@@ -153,7 +153,7 @@ def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, st
 
 
 def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> str | None:
-    """For a query refused for its bytes or time: a hint with a window within the limit, if any, by what slices cost."""
+    """For a query refused for its bytes or time: a hint that names a window within the limit, if any."""
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None

@@ -50,10 +50,7 @@ class Kind(Enum):
 
 
 class Segment(str):
-    """The text of one group, with the content of groups in it replaced by blanks.
-
-    pyparsing hands it to the parse actions with what they need.
-    """
+    """The text of one group, with the content of groups in it replaced by blanks, and what parse actions need."""
 
     kind: Kind
     statement: str  # the whole one

@@ -33,10 +33,7 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)  # the same for a time and for the s
 
 
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
-    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans.
-
-    A unit may be used if it lies within one bucket of EVERY, which depends on where the buckets begin.
-    """
+    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
     if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
@@ -60,7 +57,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         others = (each for each in chosen if binned is None or _histogram(each) != binned)
         columns = {name for each in others for name in _columns(each, same if same_clock else ())}
-        is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
+        is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms  # it may lie within one bucket
         if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     moments = sorted(moment for each in walk(*chosen) for moment in _changes(each, scan.now_ms))
