@@ -148,16 +148,17 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details
-    of = next((each for each in streams_of(db, job.id) if each.host == one.host), job)
+    silent = next((each for each in streams_of(db, job.id) if each.host == one.host), job)
     if job.pin is not None:
         details["expected"] = f"Set manually: {pins.in_words(job.pin)}"
-    elif of.learned is not None:
-        sentences = filter(None, (of.learned.summary, of.learned.evidence, of.learned.expected))
+    elif silent.learned is not None:
+        sentences = filter(None, (silent.learned.summary, silent.learned.evidence, silent.learned.expected))
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
     if one.ended_at is not None and one.kind.event == "overdue":
-        grace_ms = of.overdue_at - of.expected_at if of.overdue_at and of.expected_at else 0
-        interval_ms = of.interval_ms if isinstance(of, jobs.Job) else of.fit.interval_ms
-        details["missed"] = _missed(job.pin or of.learned, interval_ms, one.started_at - grace_ms, one.ended_at)
+        interval_ms = silent.interval_ms if isinstance(silent, jobs.Job) else silent.fit.interval_ms
+        grace_ms = silent.overdue_at - silent.expected_at if silent.overdue_at and silent.expected_at else 0
+        grace_ms = grace_ms if job.pin else min(grace_ms, interval_ms or 0)  # other schedules may have been possible
+        details["missed"] = _missed(job.pin or silent.learned, interval_ms, one.started_at - grace_ms, one.ended_at)
     if one.kind.event in _RUN_OF:
         for run in jobs.runs_of(db, job.id, limit=1, status=_RUN_OF[one.kind.event], end_ms=one.ended_at):
             details |= {"exit_code": run.exit_code, "log": tuple(jobs.last_lines(db, run.id, _LOG_LINES))}
