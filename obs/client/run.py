@@ -32,7 +32,7 @@ class Run:
         self._head, self._tail, self._size, self._sent = b"", b"", 0, 0
         self._sent_at = time.monotonic()
         self._selector = selectors.DefaultSelector()
-        self._early: list[int] | None = []  # the signals that came before the command was started; then None
+        self._early, self._is_started = list[int](), False  # the signals that came before the command was started
 
     def report(self) -> int:
         """Run the command and report it; returns its exit code, 128 + N if signal N killed it."""
@@ -79,8 +79,8 @@ class Run:
         finally:
             for pipe in set(pipes.values()):
                 os.close(pipe)
-        early, self._early = self._early or (), None
-        for number in early:
+        self._is_started = True
+        for number in self._early:
             self._process.send_signal(number)
 
     def _pipe(self, target: int) -> int:
@@ -135,7 +135,7 @@ class Run:
                 subprocess.Popen(["cat"], stdin=key.fd, stdout=output)  # noqa: S607
 
     def _forward(self, number: int, _frame: object) -> None:
-        if self._early is not None:
+        if not self._is_started:
             return self._early.append(number)
         with suppress(OSError):
             if number == signal.SIGINT and os.tcgetpgrp(0) == os.getpgrp():

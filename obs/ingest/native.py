@@ -72,11 +72,11 @@ class NativeProtocol(HeartbeatProtocol):
         if "name" not in sent:
             raise invalid_field("json", "name", fields.MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
-        parameters = _query_parameters(environ)  # a status here, as in the path form, must not go unnoticed
-        if twice := parameters.keys() & {field for field, value in sent.items() if value is not None}:
-            raise invalid_field("query", min(twice), "Sent in the body as well.")
         values = fields.read_values(kind, sent, "json", caller)
-        values |= fields.read_values(kind, parameters, "query", caller)
+        others = fields.read_values(kind, _query_parameters(environ), "query", caller)  # of which none is to get lost
+        if differing := {field for field in values.keys() & others.keys() if values[field] != others[field]}:
+            raise invalid_field("query", min(differing), "The body has another value.")
+        values |= others
         for missing in (each for each in fields.FIELDS if kind in each.required and each.name not in values):
             raise invalid_field("json", missing.name, fields.MISSING)
         return _submission(caller, name, kind, values, environ)
