@@ -90,13 +90,14 @@ class RollupSelect(RowSelect):
             return self.expression(same)
         if finds_row(self.plan, aggregate):
             self.keyed = True
-            limit = "1"
+            limit, time_sql = "1", self.plan.source.time_sql
             if self.cover.compared is None:  # then the cells say between which times rows have a value
                 measure = _Measure(f"{aggregate.name}_at", None, aggregate.arguments[0])
                 number, sign = self.measures.setdefault(measure, len(self.measures)), "><"[aggregate.name == "last"]
                 extreme = f"{_COMBINE[measure.name]}({self.plan.source.table}.m{number})"
-                limit = f"{self.plan.source.time_sql} {sign}= (SELECT {extreme})"
-            rows = RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names)
+                limit = f"{time_sql} {sign}= (SELECT {extreme})"
+                time_sql = f"+{time_sql}"  # for the limit, not for the window, the index is searched
+            rows = RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names, time_sql=time_sql)
             return rows.find(aggregate, _KEY, limit)
         template = template_of(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None

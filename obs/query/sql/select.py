@@ -118,7 +118,7 @@ class RowSelect(Writer):
             # With LIMIT, SQLite does not merge it with the SELECT around it, where each use would be computed.
             return f"({self.inner.select(columns, ' LIMIT -1').sql}) AS {source.table}"
         start, end = ("(parts.value ->> 0)", "(parts.value ->> 1)") if self.scan.parts else (":start", ":end")
-        conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
+        conditions = [f"{self.time_sql} >= {start}", f"{self.time_sql} < {end}", *self.conditions()]
         chosen = self.chosen()
         table, joins = source.table, [text for name, text in source.joins if name in self.joins]
         if self.order is not None:
@@ -138,9 +138,12 @@ class RowSelect(Writer):
 
     def find(self, aggregate: Aggregate, key: str, limit: str) -> str:
         """The SELECT of the value of `first` or `last` in the rows with this key. An index finds it, within `limit`."""
-        value, down = self.raw(aggregate.arguments[0]), " DESC" if aggregate.name == "last" else ""
-        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key} AND {limit}"
-        return f"(SELECT {value} FROM {rows} ORDER BY {self.time_sql}{down}, {value}{down} LIMIT 1)"
+        value, time = self.raw(aggregate.arguments[0]), self.plan.source.time_sql
+        of_several, down = ("max", " DESC") if aggregate.name == "last" else ("min", "")
+        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key}"
+        # If this sorted by the value too, SQLite would look for the second row.
+        found = f"SELECT {time} FROM {rows} AND {limit} ORDER BY {time}{down} LIMIT 1"
+        return f"(SELECT {of_several}({value}) FROM {rows} AND {time} = ({found}))"
 
     def scanned(self) -> str:
         return "count(*)"
