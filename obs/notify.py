@@ -175,6 +175,6 @@ def _missed(schedule: pins.Pin | Description | None, interval_ms: int | None, du
             slots = islice(pins.cron_times(cron, zone, due_at), _MOST_COUNTED)
             missed = sum(1 for _ in takewhile(lambda slot_ms: slot_ms <= until, slots))
             return missed if missed < _MOST_COUNTED else 0
-        case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
-            return 0  # nobody knows: it is due at times that no expression has
+        case Description(lacks_expression=True):
+            return 0  # nobody knows
     return 0 if interval_ms is None else round((until - due_at) / interval_ms)

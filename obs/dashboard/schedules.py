@@ -27,8 +27,8 @@ def due(job: Job) -> Due | None:
     match job.pin or job.learned:
         case Interval(interval_ms):
             return Due("", "UTC", interval_ms)
-        case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
-            return None  # at fixed times, which no expression has
+        case Description(lacks_expression=True):
+            return None
         case Cron(cron, zone) | Description(state="regular", cron=cron, zone=zone) if job.interval_ms is not None:
             return Due(str(cron) if len(str(cron).split()) == 5 else "", zone, job.interval_ms)  # none with seconds
     return None

@@ -130,16 +130,21 @@ def test_a_hanging_receiver_does_not_delay_another_channel(
     receiver.hang.set()
 
 
+def _fail_for_thirty_hours(world: World) -> None:
+    """Report one failure, and wait until its message is given up where the receiver does not work."""
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    for _ in range(60):
+        world.pass_time(minutes=30)
+
+
 def test_a_delivery_is_given_up_after_a_day_and_reported_through_another_channel(
     world: World, receiver: Receiver, other_receiver: Receiver
 ) -> None:
     world.add_channel(receiver, "broken")
     world.add_channel(other_receiver, "works", events=["lost"])
     receiver.answers = [500] * 100
-    world.end("photos", "fail")
-    world.pass_time(seconds=1)
-    for _ in range(60):
-        world.pass_time(minutes=30)
+    _fail_for_thirty_hours(world)
     first, second = world.deliveries()
     assert (first["state"], first["channel"]) == ("given_up", "broken")
     assert (second["state"], second["channel"]) == ("sent", "works")
@@ -159,10 +164,7 @@ def test_a_channel_that_fails_itself_does_not_report_another(
         world.add_channel(receiver, name)
     world.add_channel(other_receiver, "c", events=["lost"])
     receiver.answers = [500] * 200
-    world.end("photos", "fail")
-    world.pass_time(seconds=1)
-    for _ in range(60):
-        world.pass_time(minutes=30)
+    _fail_for_thirty_hours(world)
     assert sorted(titles(other_receiver)) == [f"The channel {name} does not work: 500 thanks" for name in ("a", "b")]
 
 

@@ -37,6 +37,11 @@ class Description:
     cron: str | None = field(metadata=about("The equivalent cron expression, if there is one.", "0 2 * * 1-5"))
     zone: str = field(metadata=about("Of the times above and of the cron expression.", "Europe/Berlin"))
 
+    @property
+    def lacks_expression(self) -> bool:
+        """Whether it has fixed times that no cron expression has."""
+        return self.cron is None and self.summary.endswith(f", {self.zone}")
+
 
 def describe(fit: Fit, reason: str = "") -> Description:
     """The fit in words, and why it waits longer than learned, if it does. Times are in the likeliest learned zone."""

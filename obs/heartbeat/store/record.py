@@ -95,14 +95,14 @@ _ADD_EVENT = """
 _SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
+_LAST_HEARTBEAT = f"iif({SILENT_SQL}, 0, last_heartbeat_at)"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job,
 # ?8 duration or NULL, ?9 a minute before it arrived: what is from before that does not replace what is newer
 _LOST_LATER = f"SELECT 1 FROM runs WHERE job_id = ?7 AND started_at > ?2 AND status = {Status.LOST:d}"
 _UPDATE_JOB = f"""
     UPDATE jobs SET last_event_id = ?1, run_count = run_count + ?3,
-        last_heartbeat_at = max(iif({SILENT_SQL}, 0, last_heartbeat_at), ?2),
-        first_heartbeat_at = min(first_heartbeat_at, ?2), overdue_since = NULL,
-        attribution_id = iif(?2 >= min(?9, iif({SILENT_SQL}, 0, last_heartbeat_at)), ?6, attribution_id),
+        last_heartbeat_at = max({_LAST_HEARTBEAT}, ?2), first_heartbeat_at = min(first_heartbeat_at, ?2),
+        attribution_id = iif(?2 >= min(?9, {_LAST_HEARTBEAT}), ?6, attribution_id), overdue_since = NULL,
         (last_outcome, failures_in_row, failing_since, lost_since) = (SELECT coalesce(current, last_outcome),
             CASE current WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
                 ELSE failures_in_row END,

@@ -193,7 +193,7 @@ def _words(expression: Apply) -> tuple[list[str], str]:
             at = " = 1" if pattern[:1] == "^" else " > 0"
             first, *rest = re.split(r"\(([^()]*)\)", pattern.removeprefix("^"))  # each group, and the text between them
             choices = [each.split("|") if place % 2 == 0 else [each] for place, each in enumerate(rest)]
-            found = product([first], *choices) if rest or at == " = 1" else [[each] for each in first.split("|")]
+            found = product([first], *choices) if rest or pattern[:1] == "^" else [[each] for each in first.split("|")]
             words, special = ["".join(each) for each in islice(found, 21)], {*r"\.+*?()[]{}^$|"}
         case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
             words, special = [pattern[:-1].removeprefix("%")], {"%", "_", escape}
