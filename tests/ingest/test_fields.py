@@ -161,7 +161,8 @@ def test_the_document_describes_every_operation(document: dict[str, Any], method
     assert operation["tags"] == ["heartbeats"]
     assert (operation["x-scope"], operation["security"]) == ("heartbeat:write", [{"ApiKey": []}, {"Bearer": []}])
     assert {"200", "413", "422", "503", "default"} <= operation["responses"].keys()
-    answer = operation["responses"]["200"]["content"]["application/json"]
+    assert operation["responses"]["200"] == {"$ref": "#/components/responses/Recorded"}
+    answer = document["components"]["responses"]["Recorded"]["content"]["application/json"]
     recorded = document["components"]["schemas"][answer["schema"]["$ref"].rpartition("/")[2]]
     assert {"job", "event", "run_id", "run_status", "time"} == recorded["properties"].keys()
     assert all("example" in described for described in recorded["properties"].values())
