@@ -26,6 +26,7 @@ class Setting:
     least: int = 0
     most: int = 1 << 62
     choices: Sequence[str] = ()
+    is_url: bool = False
     is_limit: bool = False  # whether an organization can have a value of its own
 
 
@@ -61,6 +62,8 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
 
 
 def _read(setting: Setting, value: Any, where: str) -> str | int:
+    if setting.is_url and value and not str(value).startswith(("http://", "https://")):
+        raise ConfigError(f"{where} must begin with http:// or https://, but is {value!r}")
     if isinstance(setting.default, str):
         if str(value) in setting.choices or (isinstance(value, str) and not setting.choices):
             return str(value)  # in TOML, 1 is a number; as one of the choices it is the same as "1"

@@ -47,7 +47,8 @@ class ServiceError(Exception):
         self.message = self.message or meaning
         if self.error in _RETRY_AFTER_SECONDS:
             self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
-        if self.status == 413:  # granian closes the connection if the body was not read to its end: clients must know
+        # granian closes the connection if the body was not read to its end: clients must know.
+        if self.status in (401, 403, 404, 405, 413, 429):
             self.headers["Connection"] = "close"
         super().__init__(self.message)
 

@@ -61,6 +61,14 @@ def test_an_invalid_choice_in_the_file(folder: Path, value: str) -> None:
         load(folder, {})
 
 
+@pytest.mark.parametrize("name", ["BASE_URL", "HEARTBEAT_URL"])
+def test_a_url_needs_its_scheme(folder: Path, name: str) -> None:
+    for value in ("", "http://[::1]:8080", "https://obs.example.com/"):
+        assert load(folder, {f"OBS_{name}": value})[name] == value
+    with pytest.raises(ConfigError, match=f"OBS_{name} must begin with http:// or https://, but is 'obs.example.com'"):
+        load(folder, {f"OBS_{name}": "obs.example.com"})
+
+
 @pytest.mark.parametrize("name", ["prot", "PORT", "Port", "instance"])
 def test_an_unknown_setting_is_rejected(folder: Path, name: str) -> None:
     _write(folder, f"{name} = 1")

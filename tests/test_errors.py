@@ -4,6 +4,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,8 +120,30 @@ def test_every_route_reports_a_missing_file(
             assert int(answer.headers["Retry-After"]) > 0
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_unavailable")
-    assert "acme.1.db: The organization's file is missing." in caplog.text
+    assert "acme.1.db: The file acme.1.db is missing or empty." in caplog.text
     assert len(caplog.records) <= 2, "a problem is logged once, not at every request"
+
+
+def _of_another_format(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[44:48] = b"\0\0\0\x7f"
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), _of_another_format])
+def test_a_damaged_file_is_neither_used_nor_replaced(
+    app: Flask, make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], damage: Callable[[Path], object]
+) -> None:
+    assert new_client().post(PING).status_code == 200
+    path = services(app).tenancy.databases.path(ACME)
+    services(app).tenancy.close()
+    damage(path)
+    content = path.read_bytes()
+    client = new_client(app=make_app())
+    assert_shape(client.post(PING), 503, "storage_unavailable")
+    assert_shape(client.get("/api/v1/jobs"), 503, "storage_unavailable")
+    assert (client.get("/readyz").json or {})["unusable_organizations"] == 1
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,24 @@ def test_a_client_can_go_on_after_a_body_that_is_too_large(server: Server, path:
             assert connection.getresponse().read().startswith(b'{"jobs":')
 
 
+def test_a_client_can_go_on_after_a_body_that_nobody_reads(server: Server) -> None:
+    headers = {"X-API-Key": server.key()}
+    wrong_key = ("POST", "/api/v1/heartbeat/backup/log", {"X-API-Key": "wrong"}, 401)
+    refused: list[tuple[str, str, dict[str, str], int]] = [
+        wrong_key,
+        ("PUT", "/api/v1/runs", {}, 404),
+        ("PUT", "/api/v1/jobs", {}, 405),
+    ]
+    with contextlib.closing(server.connect()) as connection:
+        for method, path, more, status in refused * 5:
+            connection.request(method, path, b"x" * 60_000, {**headers, **more})
+            answer = connection.getresponse()
+            answer.read()
+            assert (answer.status, answer.headers["Connection"]) == (status, "close")
+            connection.request("GET", "/api/v1/jobs", headers=headers)
+            assert connection.getresponse().read().startswith(b'{"jobs":')
+
+
 def test_json_in_chunks(server: Server) -> None:
     answer = server.ask(
         "POST",

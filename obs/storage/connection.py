@@ -28,8 +28,8 @@ _UNUSABLE = {getattr(sqlite3, f"SQLITE_{name}") for name in _NAMES.split()}
 class MissingFileError(ServiceError):
     """The 503 for a file that should exist, or that was deleted while it was open."""
 
-    def __init__(self) -> None:
-        super().__init__("storage_unavailable", "The organization's file is missing.", hint=REPAIR)
+    def __init__(self, path: Path) -> None:
+        super().__init__("storage_unavailable", f"The file {path.name} is missing or empty.", hint=REPAIR)
 
 
 def open_writer(path: Path, busy_seconds: float, *, checkpoints: bool = False) -> sqlite3.Connection:
@@ -140,7 +140,7 @@ def explained(folder: Path | None = None) -> Iterator[None]:
             primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
         if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
             raise ServiceError("storage_full") from error
-        if primary in _UNUSABLE:
-            message = f"The organization's file cannot be used: {error}."
+        if primary in _UNUSABLE or str(error) == "unsupported file format":  # its code is that of a bug
+            message = f"The file cannot be used: {error}."
             raise ServiceError("storage_unavailable", message, hint=REPAIR) from error
         raise

@@ -250,7 +250,7 @@ class Databases:
             self.problems.worked(org, operation)
         except ServiceError as error:
             self.problems.failed(org, operation, error)
-            if isinstance(error, MissingFileError):  # it may come back, as another file
+            if isinstance(error, MissingFileError) or "readonly" in error.message:  # until it is opened again
                 with self._room:
                     if self._files.get(org) is file:
                         del self._files[org]

@@ -85,9 +85,10 @@ def make_folder(folder: Path, mode: int) -> None:
 def write_once(path: Path, text: str) -> str:
     """Create a file with `text` that only this user can read, unless it exists; returns its contents. Raises OSError.
 
-    It is never incomplete, even after a power loss: it gets its name once its contents are on disk.
+    It is never incomplete, even after a power loss: it gets its name once its contents are on disk. An empty one, which
+    is not from here, is replaced.
     """
-    if not path.exists():
+    if not (path.exists() and path.stat().st_size):
         # FileNotFoundError: it was renamed.
         with suppress(FileNotFoundError), tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new.") as file:
             file.write(text)
@@ -96,7 +97,7 @@ def write_once(path: Path, text: str) -> str:
             try:
                 os.link(file.name, path)
             except OSError:  # unlike a rename, a link keeps the file of a process that was faster
-                if not path.exists():  # there are file systems without links, such as FAT
+                if not (path.exists() and path.stat().st_size):  # some file systems have no links, such as FAT
                     os.rename(file.name, path)
         sync_folder(path.parent)
     return path.read_text()

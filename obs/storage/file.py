@@ -91,8 +91,8 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
     Each step is one transaction. When this returns, the file and its name are on disk. Raises ServiceError (503) for a
     file that is missing, locked, damaged, cannot be opened, or was migrated by a newer version of the service.
     """
-    if not creates and not path.exists():
-        raise MissingFileError()
+    if not creates and not (path.exists() and path.stat().st_size):
+        raise MissingFileError(path)
     with explained(path.parent):
         # A process that stops while it switches a file to WAL leaves a journal, which only a writer can roll back.
         if path.exists() and not path.with_name(f"{path.name}-journal").exists():

@@ -62,7 +62,7 @@ class GroupCommit:
         While another program has locked the file, for up to `busy_seconds`, few may wait: others need threads too.
         """
         self._connection, self._path, self._busy_seconds = connection, path, busy_seconds
-        self._inode = os.stat(path).st_ino
+        self._inode = os.stat(path).st_ino if path.exists() else 0
         self._usually_waiting = self._most_waiting = most_waiting
         slice_ms = round(min(busy_seconds, _LOCK_SLICE_SECONDS) * 1000)
         connection.execute(f"PRAGMA busy_timeout = {slice_ms}")
@@ -156,10 +156,10 @@ class GroupCommit:
 
     def _require_file(self) -> None:
         """Refuse to write to a file that was deleted before this transaction. See `Databases.delete`."""
-        with suppress(FileNotFoundError):
-            if os.stat(self._path).st_ino == self._inode:
+        with suppress(OSError):
+            if (found := os.stat(self._path)).st_ino == self._inode and found.st_size:
                 return
-        raise MissingFileError()
+        raise MissingFileError(self._path)
 
     def _reject_most(self) -> None:
         with self._mutex:

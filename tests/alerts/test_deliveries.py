@@ -47,6 +47,21 @@ def test_a_failure_and_its_recovery_are_two_signed_messages(world: World, receiv
     assert [one["state"] for one in world.deliveries()] == ["sent", "sent"]
 
 
+def test_a_message_that_is_sent_during_a_sweep_begins_the_five_minutes(world: World, receiver: Receiver) -> None:
+    """The sweep read its clock a moment before the attempt."""
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.clock.advance(ms=-3)
+    world.end("mail", "fail")
+    world.sweep()
+    world.pass_time(seconds=30)
+    assert len(receiver.requests) == 1
+    world.pass_time(minutes=5)
+    assert [one["job"] for one in receiver.messages()[1]["incidents"]] == ["mail"]
+
+
 def test_a_failed_attempt_is_repeated_with_the_same_key(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
     receiver.answers = [500, 503]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,3 +224,11 @@ def test_no_url_is_taken_from_a_header(
     assert "evil.example" not in asking.get("/settings", headers={header: value}).location
     created = client.post("/api/v1/annotations", json={"name": "a", "title": "b"}, headers={header: value})
     assert created.headers["Location"] == "/api/v1/annotations/1"
+
+
+def test_an_empty_secret_key_is_replaced(make_app: Callable[..., Flask], tmp_path: Path) -> None:
+    path = tmp_path / "instance" / "secret_key"
+    path.write_text("")
+    app = make_app()
+    assert path.read_text() == app.secret_key
+    assert app.test_client().get("/sign-in").status_code == 200

@@ -292,7 +292,7 @@ def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: 
     kind = "channel_id = ? AND NOT reminder AND notice IS NULL"
     began = f"EXISTS (SELECT 1 FROM delivery_incidents WHERE delivery_id = id AND news <> {News.ENDED:d})"
     tried = f"SELECT max(last_attempt_at) FROM deliveries WHERE {kind} AND attempts > 0 AND {began}"
-    last = first_value(db, f"{tried} AND last_attempt_at <= ?", (channel.id, now_ms)) or 0
+    last = first_value(db, f"{tried} AND last_attempt_at <= ?", (channel.id, now_ms + MINUTE_MS)) or 0
     due_at = channel.quiet_until([event], max(now_ms + _GROUP_WAIT_MS, last + _GROUP_INTERVAL_MS))
     waiting = f"SELECT max(id) FROM deliveries WHERE {kind} AND attempts = 0 AND next_attempt_at <= ?"
     return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
