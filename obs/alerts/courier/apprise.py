@@ -16,19 +16,12 @@ REFUSED_PARAMETERS = frozenset(  # of a URL: they open files or change timeouts
     {"template", "keyfile", "pgppub", "pgpprv", "subfile", "cto", "rto", "retry", "wait", "store", "config"}
 )
 _LOG = StringIO()
-_ASSET = library.AppriseAsset(
-    app_id="obs",
-    app_desc="obs",
-    app_url="",
-    image_url_mask="",
-    image_url_logo="",
-    async_mode=False,
-    http_redirects=False,
-    pgp_autogen=False,
-    pem_autogen=False,
-    service_timeout=0,
-    storage_mode=library.PersistentStoreMode.MEMORY,
-)
+_MEMORY = library.PersistentStoreMode.MEMORY
+_DISABLED: dict[str, Any] = {
+    **dict.fromkeys(("async_mode", "http_redirects", "pgp_autogen", "pem_autogen"), False),
+    **dict.fromkeys(("app_url", "image_url_mask", "image_url_logo"), ""),
+}
+_ASSET = library.AppriseAsset(app_id="obs", app_desc="obs", service_timeout=0, storage_mode=_MEMORY, **_DISABLED)
 
 
 def send(order: Order) -> tuple[bool, str, int]:
