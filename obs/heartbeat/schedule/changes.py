@@ -32,33 +32,31 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
     few, usual = (best.hypothesis.zone,), usual_interval(times)
-    tails: list[tuple[float, int, float]] = []
+    tails: list[tuple[float, int]] = []
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
         # If it only takes longer in some hours of the day, its pace is the same.
         is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
         if len(tail) >= history.needed(tail) and not is_slower and not (is_irregular(tail) and usual < HOUR_MS):
             together = sum(best.account.each[start - count :])
-            least = sorted([(0.0, 0, 0.0)] * _TAILS_TRIED + tails)[-_TAILS_TRIED][0]  # less would not be tried
-            new = weigh(tail, few, most=together - least)[0]
+            new = weigh(tail, few)[0]
             if new.fitted >= FITTING * len(tail):
-                tails.append((together - new.bits, start, new.bits))
+                tails.append((together - new.bits, start))
 
-    def gain(start: int, least: float, bits: float | None = None) -> float:
-        """The bits that are saved; where these are fewer than `least`, any number that is not more."""
+    def gain(start: int) -> float:
+        """The bits that are saved."""
         before, tail = times[:start], times[start:]
         if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
             return 0.0
-        left = best.bits - (weigh(tail, few, most=best.bits - least)[0].bits if bits is None else bits)
-        regular = not is_irregular(before)
-        return left - (weigh(before, few, most=left - least)[0].bits if regular else sum(best.account.each[:start]))
+        old_bits = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
+        return best.bits - weigh(tail, few)[0].bits - old_bits
 
     most, start = _MIN_SAVED_BITS, 0
-    for _, at, bits in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
-        most, start = max((most, start), (gain(at, most, bits), at))
+    for _, at in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
+        most, start = max((most, start), (gain(at), at))
     for distance in (8, 4, 2, 1) if start else ():  # from the length that was tried to the change itself
         near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
-        most, start = max([(most, start), *((gain(one, most), one) for one in near)])
+        most, start = max([(most, start), *((gain(one), one) for one in near)])
     return start
 
 
@@ -70,5 +68,5 @@ def older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> i
     gain, at = _MIN_OLDER_BITS, 0
     for start in {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}:
         left = best.bits - Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
-        gain, at = max((gain, at), (left - weigh(times, few, older[start:], most=left - gain)[0].bits, start))
+        gain, at = max((gain, at), (left - weigh(times, few, older[start:])[0].bits, start))
     return at

@@ -21,7 +21,6 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 NEGLIGIBLE = 1e-5  # a hypothesis is dropped if its weight is below this share of the weight of the best one
 _NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
-_ROUNDING_BITS = 1e-6  # sums of the same costs in another order differ by less
 _FIRST_SHARE = 0.6
 _LATTICE_BITS, _GAP_BITS = 1.0, 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
@@ -109,19 +108,15 @@ class Past:
         return self._bits[key]
 
 
-def weigh(
-    times: Times, zones: Sequence[str], older: Times = (), unknown: Sequence[Interval] = (), most: float = math.inf
-) -> list[Weighed]:
+def weigh(times: Times, zones: Sequence[str], older: Times = (), unknown: Sequence[Interval] = ()) -> list[Weighed]:
     """All hypotheses with a weight that matters, for the ascending times of at least two heartbeats.
 
     `zones` are the names of the time zones to try, likelier ones first, also UTC. `older` are those of the heartbeats
     before `times` that the memory has kept. Slots in `unknown` times are not missed. The best hypothesis comes first.
-    With `most`, only the best one matters, and only if it has fewer bits than that.
     """
     excused, past = _excused(times, unknown), Past(times, older)
     found = [_gap(times, past, excused)]
-    margin = _NEGLIGIBLE_BITS if most == math.inf else _ROUNDING_BITS
-    limit = min(found[0].bits, most) + margin
+    limit = found[0].bits + _NEGLIGIBLE_BITS
     usual = usual_interval(times)
     mean = (times[-1] - times[0]) / (len(times) - 1)
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
@@ -147,8 +142,8 @@ def weigh(
     for draft in sorted(drafts, key=itemgetter(0)):
         if draft[0] > limit:
             break
-        found += _weighed(draft, shares, limit, margin, past, excused)
-        limit = min(limit, min(weighed.bits for weighed in found) + margin)
+        found += _weighed(draft, shares, limit, past, excused)
+        limit = min(weighed.bits for weighed in found) + _NEGLIGIBLE_BITS
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
@@ -212,10 +207,8 @@ _Draft = tuple[float, Lattice, Filling, list[tuple[str, int]]]
 is at the same moments, with their first offsets."""
 
 
-def _weighed(
-    draft: _Draft, shares: dict[str, float], limit: float, margin: float, past: Past, excused: set[int]
-) -> Iterator[Weighed]:
-    """A lattice under each zone and gate, except those of more than `limit` bits, or `margin` more than the best."""
+def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, excused: set[int]) -> Iterator[Weighed]:
+    """A lattice under each zone and gate, except those of more than `limit` bits."""
     least, lattice, filling, group = draft
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
@@ -254,7 +247,6 @@ def _weighed(
             if seen is not None and seen.filling.slots:
                 weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
                 if weighed.bits <= limit:
-                    limit = min(limit, weighed.bits + margin)
                     yield weighed
 
 
