@@ -113,26 +113,21 @@ def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]
     return Filling(slots, firsts, tuple(kept), costs, each)
 
 
-def account(
-    filling: Filling, ranks: Sequence[int | None], allowance: float = math.inf, excused: Collection[int] = ()
-) -> Account | None:
-    """The account of a history; None if it is certain to cost `allowance` bits more than the heartbeats alone.
+def account(filling: Filling, ranks: Sequence[int | None], excused: Collection[int] = ()) -> Account:
+    """The account of a history.
 
     `ranks` number the filled slots without those of closed days; None for one that does not exist. No slot counts as
     missed before the heartbeats with the indexes `excused`.
     """
-    bits = alone = sum(filling.each)
     if None in ranks:
         filling = filling.only([rank is not None for rank in ranks])
-        ranks, bits = [rank for rank in ranks if rank is not None], sum(filling.each)
+        ranks = [rank for rank in ranks if rank is not None]
     skips = [later - slot - 1 for slot, later in pairwise(cast(Sequence[int], ranks))]
     if excused:
         skips = [0 if at in excused else skip for at, skip in zip(filling.firsts[1:], skips, strict=True)]
     counts = Counter(skips)
-    # v missed slots in a row never cost less than 1 + log2 v.
-    if bits - alone + sum(skip.bit_length() * count for skip, count in counts.items()) > allowance:
-        return None
     skip_bits, misses_often = _skip_bits(counts)
+    bits = sum(filling.each)
     bits += sum(skip_bits[skip] * count for skip, count in counts.items()) + (_OFTEN_BITS if misses_often else 0.0)
     return Account(bits, filling, skips, skip_bits, misses_often)
 

@@ -83,8 +83,8 @@ class Past:
             hours[cell // a_day].append(cell % a_day)
         return hours
 
-    def bits(self, zone: str, lattice: Lattice | None, gate: Gate, most: float = math.inf) -> float:
-        """The cost of the older heartbeats; if it is more than `most`, only that it is more."""
+    def bits(self, zone: str, lattice: Lattice | None, gate: Gate) -> float:
+        """The cost of the older heartbeats."""
         if len(self._times) == 1:
             return 0.0
         begins, opened = 0, self._opened
@@ -94,17 +94,14 @@ class Past:
         key = (zone, begins, opened, gate)
         if key not in self._bits:
             hours = self.hours(zone, begins)
-            days = list(zip(gate.ranks(list(hours)), hours.values(), strict=True))
-            if OUTLIER_BITS * sum([len(each) for rank, each in days if rank is None]) > most:
-                return math.inf
             place = {hour: position for position, hour in enumerate(opened)}
             ranks = [
                 None if rank is None or hour not in place else rank * len(opened) + place[hour]
-                for rank, each in days
+                for rank, each in zip(gate.ranks(list(hours)), hours.values(), strict=True)
                 for hour in each
             ]
             zeros = [0] * len(ranks)
-            self._bits[key] = cast(Account, account(fill(range(len(ranks)), zeros, zeros), ranks)).bits
+            self._bits[key] = account(fill(range(len(ranks)), zeros, zeros), ranks).bits
         return self._bits[key]
 
 
@@ -157,7 +154,7 @@ def weigh_again(hypothesis: Hypothesis, times: Times, older: Times, unknown: Seq
     if filling is None or not filling.slots:
         return []
     days = [slot // lattice.size for slot in filling.slots]
-    seen = cast(Account, account(filling, _ranks(filling.slots, days, gate, lattice.size), excused=excused))
+    seen = account(filling, _ranks(filling.slots, days, gate, lattice.size), excused)
     return [Weighed(hypothesis, seen, past.bits(zone, lattice, gate))]
 
 
@@ -196,7 +193,7 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(residuals, 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill(list(accumulate(steps)), residuals, bits)
-    recent = cast(Account, account(filling, filling.slots))  # without an allowance there is always one
+    recent = account(filling, filling.slots)
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))
     prior += 7 * (usual > 1.5 * DAY_MS)  # few jobs count days from a run, and fewer count months
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
@@ -213,7 +210,7 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
     are_on_time = [cost < OUTLIER_BITS for cost in filling.costs]
-    known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
+    account_of = cache(lambda ranks: account(filling, ranks, excused))
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
         if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not any(are_on_time)):
@@ -235,19 +232,12 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
                 stated -= _OFFICE_BITS
             if in_all_hours:
                 stated += _ALWAYS_BITS[gate.kind == "every"]
-            allowance = limit - least - stated
-            if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
+            if least + stated > limit or least + stated + (older_bits := past.bits(zone, local, gate)) > limit:
                 continue
-            allowance -= older_bits
-            ranks = _ranks(filling.slots, days, gate, size)
-            seen, allowed = known.get(ranks, (None, -math.inf))
-            if seen is None and allowed < allowance:
-                seen = account(filling, ranks, allowance, excused)
-                known[ranks] = seen, allowance
-            if seen is not None and seen.filling.slots:
-                weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
-                if weighed.bits <= limit:
-                    yield weighed
+            seen = account_of(_ranks(filling.slots, days, gate, size))
+            weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
+            if seen.filling.slots and weighed.bits <= limit:
+                yield weighed
 
 
 def _ranks(slots: Sequence[int], days: Sequence[int], gate: Gate, size: int) -> tuple[int | None, ...]:

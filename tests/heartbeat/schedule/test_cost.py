@@ -94,9 +94,3 @@ def test_no_slot_counts_as_missed_before_an_excused_heartbeat() -> None:
     found = account(filling, filling.slots, excused={2})
     assert found is not None
     assert found.skips == [0, 0, 3]
-
-
-def test_a_history_that_is_certain_to_cost_too_much_has_no_account() -> None:
-    ordinary = fill([0, 1, 2, 3], [0] * 4, [1.0] * 4)
-    assert account(ordinary, [0, 1, None, 2], allowance=10) is None
-    assert account(ordinary, [0, 100, 101, 102], allowance=5) is None
