@@ -92,11 +92,15 @@ def trial_and_error(rng: random.Random) -> Life:
     return Life(sorted([*by_hand, *runs(daily(rng), rng, 40, at(WHEN) + DAY_MS)]), 0)
 
 
-def change(before: Callable[..., str], after: Callable[..., str], days: int, days_after: int) -> Callable[..., Life]:
+def change(
+    before: Callable[..., str], after: Callable[..., str], days: int, days_after: int, moves: float = 0.5
+) -> Callable[..., Life]:
+    """Another schedule after so many `days`; in the share `moves` of the lives, also at another time of the day."""
+
     def story(rng: random.Random) -> Life:
         first = before(rng)
         at_hour = first.split()[:2] if first.split()[1] != "*" else [str(rng.randrange(60)), str(rng.randrange(24))]
-        if rng.random() < 0.5:
+        if rng.random() < moves:
             at_hour = [str(rng.randrange(60)), str(rng.randrange(24))]
         start = at(WHEN) + (days + rng.randrange(7)) * DAY_MS
         old = [moment for moment in runs(first, rng, days + 8) if moment < start]
@@ -176,7 +180,8 @@ STORIES: dict[str, tuple[Callable[[random.Random], Life], float]] = {
     "trial-and-error": (trial_and_error, 0.5),
     "daily-to-weekly": (change(daily, on("* * {0}"), 60, 70), 2),
     "hourly-to-daily": (change(hourly, on("* * *"), 20, 40), 2),
-    "daily-to-weekdays": (change(daily, on("* * 1-5"), 60, 50), 2),
+    "daily-to-weekdays": (change(daily, on("* * 1-5"), 60, 50, moves=0), 2),
+    "daily-to-weekdays-moved": (change(daily, on("* * 1-5"), 60, 50, moves=1), 3),
     "weekly-to-daily": (change(weekly, on("* * *"), 200, 40), 2),
     "daily-moved": (moved, 2),
     "daily-to-monthly": (change(daily, on("{1} * *"), 90, 400), 2),
@@ -213,7 +218,7 @@ if __name__ == "__main__":
         cpu = sorted(1000 * one for result in results for one in result.seconds)
         often = sum(result.too_often > 0 for result in results)
         print(
-            f"{name:18} limit {STORIES[name][1]:4} mean {sum(counts) / len(counts):5.2f} max {max(counts):3}"
+            f"{name:24} limit {STORIES[name][1]:4} mean {sum(counts) / len(counts):5.2f} max {max(counts):3}"
             f"  too often {often}/{len(counts)}  p50 {cpu[len(cpu) // 2]:.1f} p99 {cpu[int(len(cpu) * 0.99)]:.1f} ms",
             flush=True,
         )
