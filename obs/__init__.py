@@ -67,6 +67,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     alerts, queries = AlertService(tenancy), QueryService(SOURCES, app.config)
     query_alerts = QueryAlerts(tenancy, queries, alerts, app.config["MONOTONIC"])
     background = Background(tenancy, queue, alerts, app.config)
+    background.sweeper.lend = queries.workers.lend
     background.tasks["alerts on queries"] = Task(5, 5, query_alerts.run)
     built = Services(
         tenancy=tenancy,

@@ -1,8 +1,8 @@
 """``obs demo``: an organization with 90 days of plausible data, of a shop, its office and a home."""
 
 import heapq
-import math
 import sqlite3
+import sys
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -69,11 +69,11 @@ def _fill(alerts: AlertService, org: Org, now_ms: int, zones: Sequence[str]) -> 
     times = sorted({*middles, *range(now_ms, now_ms - DAYS * DAY_MS, -3 * HOUR_MS)})
     parts = groupby(heartbeats(now_ms), key=lambda sent: times[bisect_left(times, sent[1].time)])
     has_incidents = False
-    with click.progressbar(parts, length=len(times), label="90 days", show_eta=False) as bar:
+    with click.progressbar(parts, length=len(times), label="90 days", show_eta=False, file=sys.stderr) as bar:
         for end, sent in bar:
             tenancy.databases.write(org, partial(_record, list(sent)))
             if has_incidents or end in middles or end == now_ms:
-                sweep(alerts, org, Reading(end), zones, math.inf)
+                sweep(alerts, org, Reading(end), zones, lambda _: None)
                 with tenancy.databases.read(org) as db:
                     has_incidents = bool(incidents.open_incidents(db))
 

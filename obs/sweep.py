@@ -24,10 +24,11 @@ from obs.alerts.store.incidents import FALSE_ALARM, Incident, IncidentKind
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
-from obs.heartbeat.overdue import Expectation, Wait
+from obs.heartbeat.overdue import Wait
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
+from obs.heartbeat.store.expectations import Learned
 from obs.storage.databases import Org, in_batches
 from obs.tenancy import audit, store
 from obs.tenancy.auth import Caller, Tenancy
@@ -35,10 +36,11 @@ from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, MINUTE_MS, find_zone
 
 _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
-LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
-RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
-_JOBS_A_BATCH, _INCIDENTS_A_BATCH = 50, 50  # each incident with a message to every channel
-_Learned = tuple[expectations.Changed, Expectation, str]
+LEARNING_SECONDS = 0.25  # how long a sweep learns from the heartbeats of one organization: a burst starves no request
+_LENT_SECONDS = 0.75  # or how long, if another process helps
+ALONE_SECONDS = 0.02  # for how long it does so before it asks for help, and before it writes what it has learned
+_INCIDENTS_A_BATCH = 50  # each with a message to every channel
+Lend = Callable[[Callable[[], Any]], Any]  # has another process do some work; None if there is none for it
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +50,7 @@ class Sweeper:
     def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         """Raises ConfigError for an unknown time zone in `settings`."""
         self._tenancy, self._queue, self._alerts = tenancy, queue, alerts
+        self.lend: Lend = lambda work: None
         self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
@@ -77,7 +80,6 @@ class Sweeper:
         if seen.needs_correction or self._stood_still or abs(offset - self._clock_offset) * 1000 > STEP_MS:
             self._excuse(seen)
         self._clock_offset, self._stood_still = offset, False
-        relearn_until = time.monotonic() + RELEARNING_SECONDS
 
         def sweep_one(org: Org) -> None:
             if refused := self._queue.refused.get(org):  # clients send again within a minute
@@ -85,7 +87,7 @@ class Sweeper:
                 self._tenancy.databases.write(org, partial(expectations.note_downtime, start=refused[0], end=end))
                 self._queue.refused.pop(org)
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
-            self._queue.swept(org, sweep(self._alerts, org, seen, zones, relearn_until))
+            self._queue.swept(org, sweep(self._alerts, org, seen, zones, self.lend))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
         if due:
@@ -145,11 +147,10 @@ class Sweeper:
         return self._tenancy.clock() / 1000 - self._monotonic()
 
 
-def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], relearn_until: float) -> int | None:
+def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], lend: Lend) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
-    Returns when the next sweep is due if no heartbeat comes before, None for never. Jobs without new heartbeats are
-    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
+    Returns when the next sweep is due if no heartbeat comes before, None for never. Raises ServiceError (503).
     """
     databases, now_ms = alerts.tenancy.databases, seen.now_ms
     with databases.read(org) as db:
@@ -159,32 +160,27 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
-    end = time.monotonic() + LEARNING_SECONDS
-    learned_all = is_late = False
-    while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
-        with databases.read(org) as db:
-            learned, is_late = list[_Learned](), False
-            for job in expectations.changed_jobs(db, _JOBS_A_BATCH):
-                if learned and time.monotonic() > (min(relearn_until, end) if job.is_relearned else end):
-                    is_late = True
-                    break
-                expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
-                learned.append((job, expected, expectations.new_schedule(job, expected)))
+    begun, elapsed, is_left, lent = time.monotonic(), 0.0, True, None
+    while is_left and elapsed <= (_LENT_SECONDS if lent else LEARNING_SECONDS):
+        with databases.read(org) as db:  # which keeps the file open for another process
+            work = partial(expectations.learn_in_file, databases.path(org), zones, seen, _LENT_SECONDS)
+            lent = lend(work) if elapsed > ALONE_SECONDS else None
+            learned, is_left = lent or expectations.learn(db, zones, seen, ALONE_SECONDS)
         if learned:  # which forgets failed and lost runs after which the jobs have succeeded
             as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
-            _update_incidents(alerts, org, as_of_now, [job.job_id for job, _, _ in learned])
-            channels = alerts.channels(org) if any(news for _, _, news in learned) else ()
+            _update_incidents(alerts, org, as_of_now, [one.job_id for one in learned])
+            channels = alerts.channels(org) if any(one.news for one in learned) else ()
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
             if channels:
                 alerts.woken.add(org)
-        learned_all = not is_late and len(learned) < _JOBS_A_BATCH
+        elapsed = time.monotonic() - begun
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     _update_incidents(alerts, org, seen)
     with databases.read(org) as db:
-        return expectations.next_moment(db, now_ms) if learned_all else now_ms
+        return now_ms if is_left else expectations.next_moment(db, now_ms)
 
 
 def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
@@ -211,14 +207,13 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
     expectations.learn_again(db)
 
 
-def _keep(learned: Iterable[_Learned], db: sqlite3.Connection, channels: Sequence[Channel], now_ms: int) -> None:
+def _keep(learned: Iterable[Learned], db: sqlite3.Connection, channels: Sequence[Channel], now_ms: int) -> None:
     """Store what was learned, and report new schedules to the channels that want it."""
-    for changed, expected, news in learned:
-        if not expectations.keep(db, changed, expected) or not news:
-            continue
-        for job in jobs.jobs_by_id(db, [changed.job_id], now_ms).values():
+    kept = [one for one in learned if expectations.keep(db, one)]
+    for one in (each for each in kept if each.news):
+        for job in jobs.jobs_by_id(db, [one.job_id], now_ms).values():
             for channel in (each for each in channels if each.wants("schedule_changed", job.name, job)):
-                outbox.report(db, channel, "schedule_changed", f"{job.name} has a new schedule: {news}", now_ms)
+                outbox.report(db, channel, "schedule_changed", f"{job.name} has a new schedule: {one.news}", now_ms)
 
 
 def _incident_changes(
@@ -322,7 +317,7 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs:
         except Exception:  # noqa: BLE001 - logged; an error with one file must not stop the others
             _log.exception("organization %s", org)
             failed += 1
-        if pause := tenancy.quotas.traffic.pause_seconds(time.monotonic() - begun):
+        if pause := tenancy.quotas.pause_seconds(time.monotonic() - begun):
             stopped.wait(pause)
     if failed:
         raise ServiceError("internal_error", f"{failed} of the organizations failed")

@@ -28,22 +28,6 @@ _LONGEST_PAUSE_SECONDS = 2.0  # work that pauses by itself, such as the purge, w
 _log = logging.getLogger(__name__)
 
 
-class Traffic:
-    """How fast heartbeats arrive. While they are many, background work leaves the interpreter to them."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._latest = deque[float](maxlen=MANY_PER_SECOND)
-
-    def note(self) -> None:
-        self._latest.append(self._monotonic())
-
-    def pause_seconds(self, worked_seconds: float) -> float:
-        """How long background work that took `worked_seconds` should pause before it goes on."""
-        is_busy = len(self._latest) == MANY_PER_SECOND and self._monotonic() < self._latest[0] + 1
-        return min(worked_seconds * (1 / _BUSY_SHARE - 1), _LONGEST_PAUSE_SECONDS) if is_busy else 0.0
-
-
 class PerMinute:
     """Counts what each subject does in a minute, and forgets the subjects that were idle for longest. Thread-safe."""
 
@@ -106,7 +90,8 @@ class Quotas:
     clock: Callable[[], int]
 
     def __post_init__(self) -> None:
-        self.refusals, self.traffic = 0, Traffic(self.settings.get("MONOTONIC", time.monotonic))
+        self.refusals, self._monotonic = 0, self.settings.get("MONOTONIC", time.monotonic)
+        self._latest = deque[float](maxlen=MANY_PER_SECOND)  # when the latest heartbeats arrived
         self.rates = PerMinute()  # what organizations do, by the organization and the name of the limit
         self._failures = PerMinute()
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
@@ -125,7 +110,7 @@ class Quotas:
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
-        self.traffic.note()
+        self._latest.append(self._monotonic())
         now_ms, rate = self.clock(), "max_heartbeats_per_minute"
         used, most = self.rates.add((org, rate), count, now_ms), self.limits(org)[rate]
         if used > most:
@@ -136,6 +121,11 @@ class Quotas:
         if stored >= _MOST_STORED:
             raise self._exceeded(org, "max_stored_bytes")
         return stored < 1 and not self.space.is_short
+
+    def pause_seconds(self, worked_seconds: float) -> float:
+        """How long background work pauses after so long, so that the interpreter is left to many heartbeats."""
+        is_busy = len(self._latest) == MANY_PER_SECOND and self._monotonic() < self._latest[0] + 1
+        return min(worked_seconds * (1 / _BUSY_SHARE - 1), _LONGEST_PAUSE_SECONDS) if is_busy else 0.0
 
     def check_storage(self, org: Org) -> None:
         """Raise ServiceError (507) when only heartbeats of existing jobs may be stored for `org`."""

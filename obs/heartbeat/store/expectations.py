@@ -3,9 +3,12 @@
 import json
 import sqlite3
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, cast
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, cast
 
 from obs.heartbeat import hosts, overdue, pins
 from obs.heartbeat.hosts import Stream
@@ -14,11 +17,12 @@ from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.schedule.fit import NOT_LEARNED
 from obs.heartbeat.source import PAUSED_SQL, UNSEEN_MS_SQL
-from obs.storage.connection import first_value
+from obs.storage.connection import first_value, open_reader
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
 
 HISTORY = 256  # how many of the last runs of a job are read whenever it is learned
+_JOBS_A_BATCH = 50
 _REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the days that the learner remembers
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
@@ -43,7 +47,6 @@ class Changed:
     learned_event_id: int | None
     revision: int
     last_heartbeat_at: int
-    is_relearned: bool  # whether it has no new heartbeats, so that its stored expectation applies until then
     schedule_changed_at: int | None
     pin: pins.Pin | None
     waits: Sequence[Wait]
@@ -57,12 +60,12 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision, schedule_changed_at,"
-        " last_event_id IS learned_event_id AS is_relearned, pin, waits, last_heartbeat_at FROM jobs"
+        " pin, waits, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
-        " ORDER BY is_relearned, learned_event_id LIMIT ?2"
+        " ORDER BY last_event_id IS learned_event_id, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
         " LEFT JOIN memories ON memories.job_id = found.job_id"
-        " ORDER BY is_relearned, learned_event_id",
+        " ORDER BY event_id IS found.learned_event_id, found.learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
     for row in rows:  # decoded as it is asked for: the fit of a new job has many candidates, and is slow to decode
@@ -157,9 +160,38 @@ def expectation(
     return replace(expected, expected_at=first.expected_at, grace_ms=first.fit.grace_ms)
 
 
-def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> bool:
-    """Store an expectation, for now if it is not final. False if the job has changed since: it is learned again."""
-    values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
+class Learned(NamedTuple):
+    """What is expected of a job, in the form in which it is stored: `values` of the job, and other `rows`."""
+
+    job_id: int
+    values: Mapping[str, int | None]
+    rows: Sequence[tuple[str, tuple[Any, ...]]]  # statements with their parameters
+    news: str = ""  # the new schedule of the job and the one before in words, if its schedule has changed
+
+
+def stored_form(changed: Changed, expected: Expectation, *, is_final: bool = True) -> Learned:
+    """An expectation as it is stored, for now if it is not final."""
+    all_values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
+    values = {name: value for name, value in all_values.items() if isinstance(value, int | None)}
+    values |= {"interval_ms": expected.fit.interval_ms, "is_provisional": not is_final}
+    rows: list[tuple[str, tuple[Any, ...]]] = []
+    if expected.memory is not None and expected.memory != changed.memory:
+        add = "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)"
+        rows.append((add, (changed.job_id, expected.memory.encode())))
+    if expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
+        words = json.dumps(asdict(describe(expected.fit, expected.reason)))
+        add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
+        rows.append((add, (changed.job_id, VERSION, expected.fit.encode(), words)))
+    for one in expected.streams:
+        rows.append(("DELETE FROM host_schedules WHERE job_id = ? AND host = ?", (changed.job_id, one.host)))
+        if one.memory.times:  # else it has ended
+            row = (changed.job_id, one.host, VERSION, one.memory.encode(), one.fit.encode(), one.last_heartbeat_at)
+            rows.append(("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *one[3:])))
+    return Learned(changed.job_id, values, rows, _news(changed, expected))
+
+
+def keep(db: sqlite3.Connection, learned: Learned) -> bool:
+    """Store what is expected of a job. False if it has changed since: then it is learned again."""
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
@@ -170,23 +202,27 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         " ELSE too_often_since END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
         " AND revision = :revision",
-        {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},
+        learned.values,
     )
-    if kept.rowcount == 0:
-        return False
-    if expected.memory is not None and expected.memory != changed.memory:
-        add = "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)"
-        db.execute(add, (changed.job_id, expected.memory.encode()))
-    if expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
-        learned = json.dumps(asdict(describe(expected.fit, expected.reason)))
-        add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
-        db.execute(add, (changed.job_id, VERSION, expected.fit.encode(), learned))
-    for one in expected.streams:
-        db.execute("DELETE FROM host_schedules WHERE job_id = ? AND host = ?", (changed.job_id, one.host))
-        if one.memory.times:  # else it has ended
-            row = (changed.job_id, one.host, VERSION, one.memory.encode(), one.fit.encode(), one.last_heartbeat_at)
-            db.execute("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *one[3:]))
-    return True
+    for sql, row in learned.rows if kept.rowcount else ():
+        db.execute(sql, row)
+    return kept.rowcount > 0
+
+
+def learn(db: sqlite3.Connection, zones: Sequence[str], seen: Reading, seconds: float) -> tuple[list[Learned], bool]:
+    """Learn some jobs in about so many `seconds`, at least one. Returns what was learned, and whether jobs are left."""
+    learned, end = list[Learned](), monotonic() + seconds
+    for job in changed_jobs(db, _JOBS_A_BATCH):
+        learned.append(stored_form(job, expectation(db, job, zones, seen.now_ms, clock_is_behind=seen.is_behind)))
+        if monotonic() > end:
+            return learned, True
+    return learned, len(learned) == _JOBS_A_BATCH
+
+
+def learn_in_file(path: Path, *arguments: Any) -> tuple[list[Learned], bool]:
+    """`learn` in a process that does not have the file open. Raises sqlite3.Error."""
+    with closing(open_reader(path, 1)) as db:
+        return learn(db, *arguments)
 
 
 def streams_of(db: sqlite3.Connection, job_id: int) -> list[Stream]:
@@ -201,12 +237,11 @@ def expect_for_now(db: sqlite3.Connection, job_id: int, now_ms: int) -> Expectat
     """Store what is expected of a job that has changed, from what was learned; learning is left to the next sweep."""
     (changed,) = changed_jobs(db, 1, job_id)
     expected = expectation(db, changed, None, now_ms)
-    keep(db, changed, expected, is_final=False)
+    keep(db, stored_form(changed, expected, is_final=False))
     return expected
 
 
-def new_schedule(changed: Changed, expected: Expectation) -> str:
-    """The schedule of a job and the one before in words, if the learner has found that it has changed; else empty."""
+def _news(changed: Changed, expected: Expectation) -> str:
     before, fit = changed.fit, expected.fit
     if before is None or changed.pin is not None or expected.by_host or fit.changed_at in (None, before.changed_at):
         return ""

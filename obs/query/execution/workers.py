@@ -16,12 +16,12 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import cast
 
-from obs.errors import ServiceError
+from obs.errors import ServiceError, T
 from obs.query.execution.run import Engine, QueryRequest, QueryResponse
 from obs.query.execution.session import Limits, Reader, too_much_memory, too_slow
 from obs.sources import Source
@@ -37,6 +37,7 @@ _GRACE_SECONDS = 0.2  # how long after its limit a worker may report that the qu
 _MAX_WAITING = 8  # queries of an organization that may wait for a turn; each takes a thread that serves requests
 _OPEN_SECONDS = 1.0  # how long a file stays open for the next query
 _ATTEMPTS = 2
+_LENT_SECONDS = 5.0  # a process that takes longer for other work is killed
 _OUT_OF_MEMORY = (
     "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "
     "something with fewer values."
@@ -66,14 +67,14 @@ class _Worker:
         except OSError as error:  # no memory, no more processes or descriptors, or no answer in time
             raise _WorkerDiedError from error
 
-    def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
-        """The response to a request. Raises ServiceError, _WorkerDiedError, QueryWorkerError, and TimeoutError."""
+    def run(self, request: QueryRequest | Callable[[], object], seconds: float) -> object:
+        """The response to a request or work. Raises ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError."""
         response = self._exchange(request, seconds)
         if isinstance(response, QueryWorkerError) or getattr(response, "extra", {}).get("limit") == "memory":
             self.kill()  # it may not return the memory that it took
         if isinstance(response, Exception):
             raise response
-        return cast("QueryResponse", response)
+        return response
 
     def _exchange(self, message: object, seconds: float) -> object:
         """The reply to a message. Without one, the process is killed."""
@@ -132,7 +133,7 @@ class Workers:
                     worker = worker if worker is not None and worker.is_alive() else _Worker(self._sources)
                     started = time.monotonic()
                     try:
-                        return worker.run(request, seconds)
+                        return cast("QueryResponse", worker.run(request, seconds))
                     finally:
                         seconds -= time.monotonic() - started
             raise ServiceError("query_process_died", hint=_OUT_OF_MEMORY, headers={"Retry-After": "5"})
@@ -140,6 +141,17 @@ class Workers:
             raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
         finally:
             self._put_back(worker, org)
+
+    def lend(self, work: Callable[[], T]) -> T | None:
+        """The result of other `work` in a process that no query needs; None if there is none, or the work failed."""
+        with self._changed:
+            worker = self._idle.pop() if self._idle and not self.waiting else None
+        try:
+            return None if worker is None else cast("T", worker.run(work, _LENT_SECONDS))
+        except (ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError):
+            return None
+        finally:
+            self._put_back(worker)
 
     def close(self) -> None:
         """End the idle processes now, and each of the others when its query is done."""
@@ -210,7 +222,7 @@ def serve(connection: Connection) -> None:
             reader.close()
         request = connection.recv()
         try:
-            response: object = engine.run(request)
+            response: object = request() if callable(request) else engine.run(request)
         except ServiceError as error:
             response = error
         except MemoryError:
