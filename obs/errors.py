@@ -1,6 +1,6 @@
 """Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it.
 
-Under ``/api/`` every response with a status other than 2xx is `ServiceError.body` as JSON; elsewhere it is a page.
+Under ``/api/`` it is `ServiceError.body` as JSON, but for clients of other services (`obs.ingest`); elsewhere, a page.
 """
 
 import json
@@ -47,8 +47,7 @@ class ServiceError(Exception):
         self.message = self.message or meaning
         if self.error in _RETRY_AFTER_SECONDS:
             self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
-        # granian closes the connection if the body was not read to its end: clients must know.
-        if self.status in (401, 403, 404, 405, 413, 429):
+        if self.status in (401, 403, 404, 405, 413, 429):  # granian closes the connection if the body was not read
             self.headers["Connection"] = "close"
         super().__init__(self.message)
 

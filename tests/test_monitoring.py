@@ -29,6 +29,14 @@ def test_ready_only_while_the_scheduler_is_alive(app: Flask) -> None:
     assert client.get("/readyz").json == {"status": "ready"}
 
 
+def test_not_ready_when_the_control_file_was_deleted(app: Flask) -> None:
+    services(app).background.start()
+    control = Path(app.instance_path) / "control.db"
+    control.rename(control.with_name("elsewhere"))
+    answer = app.test_client().get("/readyz")
+    assert (answer.status_code, (answer.json or {})["control"]) == (503, "The file control.db is missing or empty.")
+
+
 def test_the_first_request_starts_the_background_work_under_another_server(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from itertools import islice, pairwise, takewhile
 from typing import Any, get_args
 from uuid import uuid4
 
-from obs.errors import ServiceError, invalid_field
+from obs.errors import ServiceError, existing, invalid_field
 from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.record import Attribution, find_attribution
@@ -199,14 +199,24 @@ class HeartbeatService:
             if least_ms < HOUR_MS or least_ms <= length_ms:
                 message = f"It begins again after {duration_words(least_ms)}. This must be longer than the window"
                 raise invalid_field("json", "cron", f"{message}, and at least an hour.")
-        window = caller.write(lambda db: maintenance.save(db, values))
+
+        def unit(db: sqlite3.Connection) -> maintenance.MaintenanceWindow:
+            audit.add(db, caller.actor, caller.now_ms, audit.Action.ADD_WINDOW, values["title"])
+            return maintenance.save(db, values)
+
+        window = caller.write(unit)
         self.queue.note(caller.org)
         return window
 
     def delete_window(self, caller: Caller, window_id: int) -> None:
         """Delete a maintenance window. Raises ServiceError (404)."""
-        if not caller.write(lambda db: maintenance.delete(db, window_id, caller.now_ms)):
-            raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
+
+        def unit(db: sqlite3.Connection) -> None:
+            window = existing("window", window_id, (one for one in maintenance.windows(db) if one.id == window_id))
+            audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_WINDOW, window.title)
+            maintenance.delete(db, window_id, caller.now_ms)
+
+        caller.write(unit)
         self.queue.note(caller.org)
 
 

@@ -72,16 +72,14 @@ def healthz() -> dict[str, str]:
 
 
 def readyz() -> tuple[dict[str, str | int], int]:
-    """200 when the control file can be read, the disk written, and the scheduler runs, else 503 with the problems.
+    """200 when the control file can be used, the disk written, and the scheduler runs, else 503 with the problems.
 
     Little free space, a wrong clock and unusable files of organizations are only reported: requests are served.
     """
-    problems = {}
-    tenancy = services().tenancy
+    problems, tenancy = dict[str, str](), services().tenancy
     space = tenancy.quotas.space
     try:
-        with tenancy.control.read() as db:
-            store.credentials_version(db)
+        tenancy.control.write(store.credentials_version)  # unlike a read, this fails if the file was deleted
     except ServiceError as error:
         problems["control"] = error.message
     if problem := space.write_problem():

@@ -83,10 +83,9 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def write_once(path: Path, text: str) -> str:
-    """Create a file with `text` that only this user can read, unless it exists; returns its contents. Raises OSError.
+    """Create a file with `text` that only this user can read, unless it has contents; returns them. Raises OSError.
 
-    It is never incomplete, even after a power loss: it gets its name once its contents are on disk. An empty one, which
-    is not from here, is replaced.
+    It is never incomplete, even after a power loss: it gets its name once its contents are on disk.
     """
     if not (path.exists() and path.stat().st_size):
         # FileNotFoundError: it was renamed.

@@ -30,6 +30,8 @@ class Action(StrEnum):
     CHANGE_JOB = "change job"
     DELETE_JOB = "delete job"
     DELETE_JOBS = "delete jobs"
+    ADD_WINDOW = "add maintenance window"
+    DELETE_WINDOW = "delete maintenance window"
     DELETE_ANNOTATION = "delete annotation"
     CREATE_CHANNEL = "create channel"
     CHANGE_CHANNEL = "change channel"

@@ -112,6 +112,15 @@ def test_deletions_of_data(root: KeyClient, entries: Callable[[], Entries]) -> N
     ]
 
 
+def test_maintenance_windows(root: KeyClient, entries: Callable[[], Entries]) -> None:
+    times = {"start_time": "2026-06-21T10:00:00Z", "end_time": "2026-06-21T12:00:00Z"}
+    number = root.post("/api/v1/maintenance", json={"title": "New disks", **times}).json["id"]
+    assert [entry[:1] + entry[2:3] for entry in entries()] == [["add maintenance window", "New disks"]]
+    assert root.delete(f"/api/v1/maintenance/{number}").status_code == 204
+    assert root.delete(f"/api/v1/maintenance/{number}").status_code == 404
+    assert [entry[:1] + entry[2:3] for entry in entries()] == [["delete maintenance window", "New disks"]]
+
+
 def test_a_change_without_its_entry_is_not_made(app: Flask, root: KeyClient) -> None:
     """They are one transaction."""
     root.post("/api/v1/heartbeat/backup/ping")

@@ -57,13 +57,13 @@ def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> MaintenanceWindow
     return next(one for one in windows(db) if one.id == window_id)
 
 
-def delete(db: sqlite3.Connection, window_id: int, now_ms: int) -> bool:
-    """Delete a window, but not what is over of it, and learn its jobs again; False if there is none."""
+def delete(db: sqlite3.Connection, window_id: int, now_ms: int) -> None:
+    """Delete a window, but not what is over of it, and learn its jobs again."""
     learn = "UPDATE jobs SET revision = revision + 1 WHERE overdue_since IS NULL AND id IN"
     db.execute(f"{learn} (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?)", (window_id,))
     end = "UPDATE maintenance_windows SET end_time = max(start_time, min(end_time, ?)) WHERE id = ?"
     db.execute(end, (now_ms, window_id))
-    return delete_row(db, window_id, table="maintenance_windows")
+    delete_row(db, window_id, table="maintenance_windows")
 
 
 def keep_past(db: sqlite3.Connection, job_id: int, since_ms: int, now_ms: int) -> None:
