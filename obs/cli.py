@@ -18,10 +18,7 @@ from obs.errors import ServiceError
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
-_FOLDER: dict[str, Any] = {
-    "type": click.Path(path_type=Path, file_okay=False),
-    "help": "Folder of the instance (OBS_INSTANCE).",
-}
+_FOLDER: dict[str, Any] = {"type": click.Path(path_type=Path, file_okay=False), "help": "The instance (OBS_INSTANCE)."}
 
 
 class _Commands(click.Group):

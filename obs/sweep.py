@@ -36,9 +36,8 @@ from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, MINUTE_MS, find_zone
 
 _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
-LEARNING_SECONDS = 0.25  # how long a sweep learns from the heartbeats of one organization: a burst starves no request
-_LENT_SECONDS = 0.75  # or how long, if another process helps
-ALONE_SECONDS = 0.02  # for how long it does so before it asks for help, and before it writes what it has learned
+LEARNING_SECONDS = 0.75  # how long a sweep learns, in all organizations together: then it looks for problems
+ALONE_SECONDS = 0.02  # but of each so long; only then another process may do it, which delays no request
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
 Lend = Callable[[Callable[[], Any]], Any]  # has another process do some work; None if there is none for it
 _log = logging.getLogger(__name__)
@@ -87,8 +86,9 @@ class Sweeper:
                 self._tenancy.databases.write(org, partial(expectations.note_downtime, start=refused[0], end=end))
                 self._queue.refused.pop(org)
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
-            self._queue.swept(org, sweep(self._alerts, org, seen, zones, self.lend))
+            self._queue.swept(org, sweep(self._alerts, org, seen, zones, self.lend, until))
 
+        until = time.monotonic() + LEARNING_SECONDS
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
         if due:
             random.shuffle(due)
@@ -147,10 +147,11 @@ class Sweeper:
         return self._tenancy.clock() / 1000 - self._monotonic()
 
 
-def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], lend: Lend) -> int | None:
+def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], lend: Lend, until: float) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
-    Returns when the next sweep is due if no heartbeat comes before, None for never. Raises ServiceError (503).
+    It learns for ALONE_SECONDS, and then `until` a moment of `time.monotonic`. Returns when the next sweep is due if no
+    heartbeat comes before, None for never. Raises ServiceError (503).
     """
     databases, now_ms = alerts.tenancy.databases, seen.now_ms
     with databases.read(org) as db:
@@ -160,11 +161,11 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
-    begun, elapsed, is_left, lent = time.monotonic(), 0.0, True, None
-    while is_left and elapsed <= (_LENT_SECONDS if lent else LEARNING_SECONDS):
+    begun, is_left = time.monotonic(), True
+    while is_left:
         with databases.read(org) as db:  # which keeps the file open for another process
-            work = partial(expectations.learn_in_file, databases.path(org), zones, seen, _LENT_SECONDS)
-            lent = lend(work) if elapsed > ALONE_SECONDS else None
+            work = partial(expectations.learn_in_file, databases.path(org), zones, seen, LEARNING_SECONDS)
+            lent = lend(work) if time.monotonic() > begun + ALONE_SECONDS else None
             learned, is_left = lent or expectations.learn(db, zones, seen, ALONE_SECONDS)
         if learned:  # which forgets failed and lost runs after which the jobs have succeeded
             as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
@@ -173,7 +174,8 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
             if channels:
                 alerts.woken.add(org)
-        elapsed = time.monotonic() - begun
+        if time.monotonic() > until:
+            break
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:

@@ -76,8 +76,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
 
     Little free space, a wrong clock and unusable files of organizations are only reported: requests are served.
     """
-    problems, tenancy = dict[str, str](), services().tenancy
-    space = tenancy.quotas.space
+    problems, tenancy, space = dict[str, str](), services().tenancy, services().tenancy.quotas.space
     try:
         tenancy.control.write(store.credentials_version)  # unlike a read, this fails if the file was deleted
     except ServiceError as error:
