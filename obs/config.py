@@ -26,7 +26,6 @@ class Setting:
     least: int = 0
     most: int = 1 << 62
     choices: Sequence[str] = ()
-    is_url: bool = False
     is_limit: bool = False  # whether an organization can have a value of its own
 
 
@@ -62,7 +61,7 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
 
 
 def _read(setting: Setting, value: Any, where: str) -> str | int:
-    if setting.is_url and value and not str(value).startswith(("http://", "https://")):
+    if setting.name.endswith("_URL") and value and not str(value).startswith(("http://", "https://")):
         raise ConfigError(f"{where} must begin with http:// or https://, but is {value!r}")
     if isinstance(setting.default, str):
         if str(value) in setting.choices or (isinstance(value, str) and not setting.choices):

@@ -1,6 +1,6 @@
 """Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it.
 
-Under ``/api/`` it is `ServiceError.body` as JSON, but for clients of other services (`obs.ingest`); elsewhere, a page.
+The body is `ServiceError.body` as JSON under ``/api/``, but for clients of other services; elsewhere it is a page.
 """
 
 import json
@@ -47,7 +47,7 @@ class ServiceError(Exception):
         self.message = self.message or meaning
         if self.error in _RETRY_AFTER_SECONDS:
             self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
-        if self.status in (401, 403, 404, 405, 413, 429):  # granian closes the connection if the body was not read
+        if self.status in (401, 403, 405, 413, 429):  # granian closes the connection if the body was not read
             self.headers["Connection"] = "close"
         super().__init__(self.message)
 

@@ -36,8 +36,8 @@ from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, MINUTE_MS, find_zone
 
 _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
-LEARNING_SECONDS = 0.75  # how long a sweep learns, in all organizations together: then it looks for problems
-ALONE_SECONDS = 0.02  # but of each so long; only then another process may do it, which delays no request
+LEARNING_SECONDS = 0.75  # how long a sweep learns in all organizations together, so that it soon finds problems
+ALONE_SECONDS = 0.02  # how long it learns in each organization, whatever the others take, and without another process
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
 Lend = Callable[[Callable[[], Any]], Any]  # has another process do some work; None if there is none for it
 _log = logging.getLogger(__name__)
@@ -86,7 +86,8 @@ class Sweeper:
                 self._tenancy.databases.write(org, partial(expectations.note_downtime, start=refused[0], end=end))
                 self._queue.refused.pop(org)
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
-            self._queue.swept(org, sweep(self._alerts, org, seen, zones, self.lend, until))
+            now = seen._replace(now_ms=round((self._monotonic() + offset) * 1000))  # others may have taken long
+            self._queue.swept(org, sweep(self._alerts, org, now, zones, self.lend, until))
 
         until = time.monotonic() + LEARNING_SECONDS
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
@@ -163,7 +164,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
     begun, is_left = time.monotonic(), True
     while is_left:
-        with databases.read(org) as db:  # which keeps the file open for another process
+        with databases.read(org) as db:  # or the other process would be the last to close the file
             work = partial(expectations.learn_in_file, databases.path(org), zones, seen, LEARNING_SECONDS)
             lent = lend(work) if time.monotonic() > begun + ALONE_SECONDS else None
             learned, is_left = lent or expectations.learn(db, zones, seen, ALONE_SECONDS)
@@ -211,8 +212,7 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
 
 def _keep(learned: Iterable[Learned], db: sqlite3.Connection, channels: Sequence[Channel], now_ms: int) -> None:
     """Store what was learned, and report new schedules to the channels that want it."""
-    kept = [one for one in learned if expectations.keep(db, one)]
-    for one in (each for each in kept if each.news):
+    for one in [each for each in learned if expectations.keep(db, each) and each.news]:
         for job in jobs.jobs_by_id(db, [one.job_id], now_ms).values():
             for channel in (each for each in channels if each.wants("schedule_changed", job.name, job)):
                 outbox.report(db, channel, "schedule_changed", f"{job.name} has a new schedule: {one.news}", now_ms)

@@ -34,7 +34,7 @@ def test_not_ready_when_the_control_file_was_deleted(app: Flask) -> None:
     control = Path(app.instance_path) / "control.db"
     control.rename(control.with_name("elsewhere"))
     answer = app.test_client().get("/readyz")
-    assert (answer.status_code, (answer.json or {})["control"]) == (503, "The file control.db is missing or empty.")
+    assert (answer.status_code, (answer.json or {})["control"]) == (503, "The file control.db is missing.")
 
 
 def test_the_first_request_starts_the_background_work_under_another_server(

@@ -95,7 +95,7 @@ def test_a_client_can_go_on_after_a_body_that_nobody_reads(server: Server) -> No
     wrong_key = ("POST", "/api/v1/heartbeat/backup/log", {"X-API-Key": "wrong"}, 401)
     refused: list[tuple[str, str, dict[str, str], int]] = [
         wrong_key,
-        ("PUT", "/api/v1/runs", {}, 404),
+        ("POST", "/api/v1/me", {}, 405),
         ("PUT", "/api/v1/jobs", {}, 405),
     ]
     with contextlib.closing(server.connect()) as connection:

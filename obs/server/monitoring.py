@@ -76,9 +76,11 @@ def readyz() -> tuple[dict[str, str | int], int]:
 
     Little free space, a wrong clock and unusable files of organizations are only reported: requests are served.
     """
-    problems, tenancy, space = dict[str, str](), services().tenancy, services().tenancy.quotas.space
+    tenancy, space = services().tenancy, services().tenancy.quotas.space
+    problems = {} if tenancy.control.path.exists() else {"control": "The file control.db is missing."}
     try:
-        tenancy.control.write(store.credentials_version)  # unlike a read, this fails if the file was deleted
+        with tenancy.control.read() as db:
+            store.credentials_version(db)
     except ServiceError as error:
         problems["control"] = error.message
     if problem := space.write_problem():

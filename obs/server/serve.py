@@ -74,7 +74,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
         os.set_inheritable(_FIRST_PASSED, True)
         os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", _KEPT_HOST: str(settings["HOST"])}
         command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
-        signal.pthread_sigmask(signal.SIG_BLOCK, supervisor.SIGNALS)  # the new program receives what arrives now
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
         os.execvp(command[0], command)  # noqa: S606
     return code
 

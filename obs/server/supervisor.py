@@ -31,7 +31,7 @@ _ESTABLISHED = 1  # a state of connections, see tcp(7)
 _CHECK_SECONDS = 5
 _MOST_SILENT_CHECKS = 2  # one may fail because the machine was suspended or busy
 _LONGEST_PAUSE_SECONDS = 30
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _BEAT = 255
 _log = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ class Supervisor:
         os.set_blocking(self._events, False)
         os.set_blocking(self._events_end, False)
         signal.set_wakeup_fd(self._events_end)
-        for number in SIGNALS:
+        for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         self._reap()  # the worker of the program that this one has replaced, if it ended before there was a handler
         while self._exit_code is None:
             if not self._pid and time.monotonic() >= self._start_at:
@@ -156,7 +156,7 @@ def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], objec
     code = 1
     try:
         signal.set_wakeup_fd(-1)
-        for number in SIGNALS:
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it to all processes
         threading.Thread(target=_stop_after, args=(lifeline, listener.fileno()), daemon=True).start()

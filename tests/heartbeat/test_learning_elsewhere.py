@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from flask import Flask
 
 from obs import sweep as sweeping
 from obs.services import services
-from tests.conftest import Clock, KeyClient, children
+from tests.conftest import ACME, Clock, children
 from tests.heartbeat.conftest import Sender
 
 JOBS = [f"job{number}" for number in range(8)]
@@ -42,38 +43,55 @@ def lent(app: Flask) -> list[int]:
 
 
 def _report(by_path: Sender, clock: Clock) -> None:
-    for _ in range(5):
-        clock.advance(hours=1)
+    """Each job pings every hour from one host, and half an hour later from another one."""
+    for half_hour in range(48):
+        clock.advance(minutes=30)
         for number, job in enumerate(JOBS):
             clock.advance(seconds=number)
-            by_path("ping", job, headers={"X-Platform-Host": f"host{number % 2}"})
+            by_path("ping", job, headers={"X-Platform-Host": f"host{half_hour % 2}"})
 
 
-def _jobs(client: KeyClient) -> list[dict[str, Any]]:
-    answer = client.get("/api/v1/jobs")
-    assert answer.status_code == 200
-    assert answer.json is not None
-    return [dict(job) for job in answer.json["jobs"]]
+def _learned(rows: Callable[..., list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    jobs = "SELECT name, interval_ms, expected_at, overdue_at, grace_ms, by_host, too_often_since FROM jobs"
+    hosts = "SELECT * FROM host_schedules ORDER BY job_id, host"
+    return [rows(each) for each in (jobs, "SELECT * FROM fits", "SELECT * FROM memories", hosts)]
 
 
 def test_the_results_are_those_of_one_process(
-    app: Flask, by_path: Sender, client: KeyClient, clock: Clock, sweep: Callable[[], None], lent: list[int]
+    app: Flask,
+    by_path: Sender,
+    clock: Clock,
+    sweep: Callable[[], None],
+    lent: list[int],
+    rows: Callable[..., list[dict[str, Any]]],
 ) -> None:
     _report(by_path, clock)
     sweep()
     assert lent == [len(JOBS)]
-    found = _jobs(client)
-    assert all(job["expected_at"] and job["learned"] for job in found)
-    services(app).background.sweeper.excuse_downtime()  # all are learned again
+    found = _learned(rows)
+    assert [len(each) for each in found] == [len(JOBS), len(JOBS), len(JOBS), 2 * len(JOBS)]
+
+    def forget(db: sqlite3.Connection) -> None:
+        for table in ("fits", "memories", "host_schedules"):
+            db.execute(f"DELETE FROM {table}")
+        db.execute("UPDATE jobs SET learned_event_id = NULL, expected_at = NULL, overdue_at = NULL")
+
+    services(app).tenancy.databases.write(ACME, forget)
+    services(app).background.sweeper.excuse_downtime()  # so that they are swept
     services(app).queries.workers.close()
     for _ in JOBS:
         sweep()
-    assert lent[1:] == [0] * len(lent[1:])
-    assert _jobs(client) == found
+    assert set(lent[1:]) == {0}
+    assert _learned(rows) == found
 
 
 def test_jobs_are_learned_although_the_other_process_dies(
-    app: Flask, by_path: Sender, client: KeyClient, clock: Clock, sweep: Callable[[], None], lent: list[int]
+    by_path: Sender,
+    clock: Clock,
+    sweep: Callable[[], None],
+    lent: list[int],
+    rows: Callable[..., list[dict[str, Any]]],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     _report(by_path, clock)
     (process,) = children()
@@ -81,7 +99,8 @@ def test_jobs_are_learned_although_the_other_process_dies(
     for _ in JOBS:
         sweep()
     assert set(lent) == {0}
-    assert all(job["expected_at"] for job in _jobs(client))
+    assert all(job["expected_at"] for job in rows("SELECT expected_at FROM jobs"))
+    assert "A query process has ended while it did other work" in caplog.text
 
 
 def test_work_that_fails_in_the_other_process_is_not_done(app: Flask) -> None:

@@ -23,8 +23,8 @@ def repeated_silence(
 ) -> int:
     """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
 
-    That is: after the last two heartbeats, or at the same time on the last two days or weeks, where the first one may
-    have begun a day later. Two such silences seldom are failures, but pauses, or too recent a change. If the job runs
+    That is: after the last two heartbeats, or at the same time on the last two days or weeks, where the older one may
+    be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the job runs
     several times a day, it takes three. Or there were three long ones on other days: the computer is off at night, not
     always after the same slot. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
     """

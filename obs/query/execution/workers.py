@@ -7,6 +7,7 @@ Such a process runs `main`. It reads pickled requests from a socket, and exits w
 """
 
 import gc
+import logging
 import os
 import resource
 import signal
@@ -28,9 +29,7 @@ from obs.sources import Source
 from obs.storage.databases import Org
 
 NICENESS = 10  # heartbeats come first where both need the processor
-
 MEMORY_BYTES = 1 << 30  # of a worker: a query that needs more fails alone, and takes no memory from heartbeats
-
 _START_SECONDS = 60
 _IDLE_SECONDS = 60  # how long a worker stays without a request; the one used last stays longer
 _GRACE_SECONDS = 0.2  # how long after its limit a worker may report that the query was stopped; then it is killed
@@ -148,7 +147,8 @@ class Workers:
             worker = self._idle.pop() if self._idle and not self.waiting else None
         try:
             return None if worker is None else cast("T", worker.run(work, _LENT_SECONDS))
-        except (ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError):
+        except (ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError) as error:
+            logging.getLogger(__name__).warning("A query process has ended while it did other work: %r", error)
             return None
         finally:
             self._put_back(worker)
