@@ -23,8 +23,8 @@ def repeated_silence(
 ) -> int:
     """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
 
-    That is: after the last two heartbeats, or at the same time on the last two days or weeks, where the older one may
-    be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the job runs
+    That is: after the last two heartbeats, or at the same time on the last two days or weeks; of a daily job, the older
+    one may be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the job runs
     several times a day, it takes three. Or there were three long ones on other days: the computer is off at night, not
     always after the same slot. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
     """
@@ -46,11 +46,12 @@ def repeated_silence(
 
     for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():
         silences = [silence_after(period, before) for before in range(1, enough + 1)]
-        silences[-1] = silences[-1] or (silence_after(period, enough, -DAY_MS) if period == WEEK_MS else 0)
+        if period == WEEK_MS and usual > _SEVERAL_A_DAY_MS[1] and silence_after(period, enough, -DAY_MS):
+            silences[-1] = silences[-1] or silences[0]
         # The job was silent on the day before this time a week ago, but not this week.
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
-            found = max(found, round(_LONGER * (silences[0] if period else max(silences))))
+            found = max(found, round(_LONGER * (min if period else max)(silences)))
     nights = [one for day in range(_NIGHTS) if (one := silence_after(DAY_MS, 1, day * DAY_MS)) >= _LONG_SILENCE * usual]
     if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY:
         night = history.median(nights)
