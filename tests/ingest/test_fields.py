@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 from flask import Flask
 
-from obs.heartbeat.runs import KINDS, Kind
+from obs.heartbeat.runs import KINDS, STATUSES, Kind
 from obs.ingest.fields import FIELDS, HEADERS, Field
 from tests.conftest import KeyClient
 from tests.heartbeat.conftest import BASE, Sender
@@ -165,6 +165,8 @@ def test_the_document_describes_every_operation(document: dict[str, Any], method
     answer = document["components"]["responses"]["Recorded"]["content"]["application/json"]
     recorded = document["components"]["schemas"][answer["schema"]["$ref"].rpartition("/")[2]]
     assert {"job", "event", "run_id", "run_status", "time"} == recorded["properties"].keys()
+    assert recorded["properties"]["event"]["enum"] == list(KINDS)
+    assert recorded["properties"]["run_status"]["anyOf"][0]["enum"] == list(STATUSES)
     assert all("example" in described for described in recorded["properties"].values())
     assert _parameters(operation, "header").keys() == HEADERS.keys()
     assert {one["schema"]["maxLength"] for one in _parameters(operation, "header").values()} == {200}

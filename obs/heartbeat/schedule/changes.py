@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
 
 from obs.heartbeat.schedule import history
 from obs.heartbeat.schedule.cost import OUTLIER_BITS
@@ -32,6 +33,7 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
     few, usual = (best.hypothesis.zone,), usual_interval(times)
+    since = cache(lambda start: weigh(times[start:], few)[0])
     tails: list[tuple[float, int]] = []
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
@@ -39,24 +41,22 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
         is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
         if len(tail) >= history.needed(tail) and not is_slower and not (is_irregular(tail) and usual < HOUR_MS):
             together = sum(best.account.each[start - count :])
-            new = weigh(tail, few)[0]
-            if new.fitted >= FITTING * len(tail):
-                tails.append((together - new.bits, start))
+            if since(start).fitted >= FITTING * len(tail):
+                tails.append((together - since(start).bits, start))
 
-    def gain(start: int) -> float:
-        """The bits that are saved."""
-        before, tail = times[:start], times[start:]
+    def saved_bits(start: int) -> float:
+        before = times[:start]
         if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
             return 0.0
         old_bits = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
-        return best.bits - weigh(tail, few)[0].bits - old_bits
+        return best.bits - since(start).bits - old_bits
 
     most, start = _MIN_SAVED_BITS, 0
     for _, at in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
-        most, start = max((most, start), (gain(at), at))
+        most, start = max((most, start), (saved_bits(at), at))
     for distance in (8, 4, 2, 1) if start else ():  # from the length that was tried to the change itself
         near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
-        most, start = max([(most, start), *((gain(one), one) for one in near)])
+        most, start = max([(most, start), *((saved_bits(one), one) for one in near)])
     return start
 
 
