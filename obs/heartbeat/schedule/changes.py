@@ -9,7 +9,7 @@ from obs.heartbeat.schedule.cost import OUTLIER_BITS
 from obs.heartbeat.schedule.fit import FITTING
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.history import is_irregular, usual_interval
-from obs.heartbeat.schedule.hypotheses import Past, Weighed, weigh
+from obs.heartbeat.schedule.hypotheses import Past, Weighed, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS
 
 RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 32 heartbeats
@@ -33,30 +33,33 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
     few, usual = (best.hypothesis.zone,), usual_interval(times)
-    since = cache(lambda start: weigh(times[start:], few)[0])
+    part = cache(lambda start, end: weigh(times[start:end], few)[0])
     tails: list[tuple[float, int]] = []
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
         # If it only takes longer in some hours of the day, its pace is the same.
         is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
-        if len(tail) >= history.needed(tail) and not is_slower and not (is_irregular(tail) and usual < HOUR_MS):
-            together = sum(best.account.each[start - count :])
-            if since(start).fitted >= FITTING * len(tail):
-                tails.append((together - since(start).bits, start))
+        is_vague = len(tail) < history.needed(tail) or is_slower or (is_irregular(tail) and usual < HOUR_MS)
+        if not is_vague and part(start, count).fitted >= FITTING * len(tail):
+            tails.append((sum(best.account.each[start - count :]) - part(start, count).bits, start))
 
     def saved_bits(start: int) -> float:
         before = times[:start]
         if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
             return 0.0
-        old_bits = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
-        return best.bits - since(start).bits - old_bits
+        old_bits = sum(best.account.each[:start]) if is_irregular(before) else part(0, start).bits
+        return best.bits - part(start, count).bits - old_bits
 
     most, start = _MIN_SAVED_BITS, 0
     for _, at in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
         most, start = max((most, start), (saved_bits(at), at))
-    for distance in (8, 4, 2, 1) if start else ():  # from the length that was tried to the change itself
-        near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
-        most, start = max([(most, start), *((saved_bits(one), one) for one in near)])
+    if start:  # from the length that was tried to the change itself, as far as both descriptions reach
+        first, last = max(_MIN_BEFORE, start - (count - start) // 2), min(start + start // 2, count - lengths[0])
+        old = [cost for w in weigh_again(part(0, start).hypothesis, times[:last]) for cost in w.account.each]
+        new = [cost for w in weigh_again(part(start, count).hypothesis, times[first:]) for cost in w.account.each]
+        old[:0] = [0.0] * (last - len(old))  # a gap says nothing about the first one
+        near = min(range(first, last + 1), key=lambda at: sum(old[:at]) + sum(new[at - first :]))
+        most, start = max((most, start), (saved_bits(near), near))
     return start
 
 
@@ -64,9 +67,8 @@ def older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> i
     """How many of the older heartbeats come from before a change of the hours or days in which the job runs."""
     if best.older_bits <= _MIN_OLDER_BITS:
         return 0
-    few = (best.hypothesis.zone,)
     gain, at = _MIN_OLDER_BITS, 0
     for start in {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}:
         left = best.bits - Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
-        gain, at = max((gain, at), (left - weigh(times, few, older[start:])[0].bits, start))
+        gain, at = max((gain, at), (left - weigh(times, (best.hypothesis.zone,), older[start:])[0].bits, start))
     return at

@@ -39,8 +39,8 @@ def offsets(name: str, times: Sequence[int]) -> list[int]:
     """The offset at each of these epoch times, as `offset_at` returns it."""
     if name == "UTC":
         return [0] * len(times)
-    known = [_during(name, time // WEEK_MS) for time in times]
-    return [offset_at(name, time) if offset is None else offset for time, offset in zip(times, known, strict=True)]
+    weeks = {week: _during(name, week) for week in {time // WEEK_MS for time in times}}
+    return [offset_at(name, time) if (known := weeks[time // WEEK_MS]) is None else known for time in times]
 
 
 @lru_cache(maxsize=4096)

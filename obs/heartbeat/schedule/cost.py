@@ -78,7 +78,8 @@ def residual_bits(residuals: Sequence[int], placed: int, spacing_ms: int) -> lis
     a window cost the same: 1.2 times the residual that nine of ten do not exceed. It is at most 0.65 of `spacing_ms`.
     None if no residual is left; then the hypothesis is as long as the history and explains nothing.
     """
-    telling = sorted(map(abs, residuals))[placed:]
+    sizes = [*map(abs, residuals)]
+    telling = sorted(sizes)[placed:]
     if not telling:
         return None
     scale = max(median(telling) / math.log(2), SECOND_MS)
@@ -87,30 +88,29 @@ def residual_bits(residuals: Sequence[int], placed: int, spacing_ms: int) -> lis
         widest = telling[int(_MOST * len(telling))] * _BEYOND_MOST
         flat = math.log2(2 * widest / SECOND_MS)
         if flat < OUTLIER_BITS and 2 * widest < _WINDOW_SHARE * spacing_ms:
-            return [flat if abs(each) <= widest else OUTLIER_BITS for each in residuals]
-    return [cost if (cost := base + slope * abs(each)) < OUTLIER_BITS else OUTLIER_BITS for each in residuals]
+            return [flat if size <= widest else OUTLIER_BITS for size in sizes]
+    return [cost if (cost := base + slope * size) < OUTLIER_BITS else OUTLIER_BITS for size in sizes]
 
 
 def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]) -> Filling:
     """How heartbeats fill slots: the `numbers` of their slots in order of time, and what `residual_bits` returned."""
     if all(map(gt, numbers[1:], numbers)) and (OUTLIER_BITS not in bits or min(residuals) >= 0):
         return Filling(numbers, range(len(numbers)), tuple(residuals), bits, bits)
-    slots, firsts, kept, costs, each = list[int](), list[int](), list[int](), list[float](), list[float]()
-    for number, residual, cost in zip(numbers, residuals, bits, strict=True):
-        if residual < 0 and cost >= OUTLIER_BITS:
-            each.append(OUTLIER_BITS)
-        elif slots and number <= slots[-1]:
-            # A second heartbeat in the slot: the one that is nearer to the slot is its run.
-            each.append(OUTLIER_BITS - max(0.0, costs[-1] - cost))
-            if cost < costs[-1]:
-                kept[-1], costs[-1] = residual, cost
+    each, firsts, runs, last = list(bits), list[int](), list[int](), -math.inf
+    for at, (number, cost) in enumerate(zip(numbers, bits, strict=True)):
+        if cost >= OUTLIER_BITS and residuals[at] < 0:
+            continue
+        if number > last:
+            firsts.append(at)
+            runs.append(at)
+            last = number
         else:
-            slots.append(number)
-            firsts.append(len(each))
-            kept.append(residual)
-            costs.append(cost)
-            each.append(cost)
-    return Filling(slots, firsts, tuple(kept), costs, each)
+            # A second heartbeat in the slot: the one that is nearer to the slot is its run.
+            each[at] = OUTLIER_BITS - max(0.0, bits[runs[-1]] - cost)
+            if cost < bits[runs[-1]]:
+                runs[-1] = at
+    slots, kept = [numbers[at] for at in firsts], [residuals[at] for at in runs]
+    return Filling(slots, firsts, tuple(kept), [bits[at] for at in runs], each)
 
 
 def account(filling: Filling, ranks: Sequence[int | None], excused: Collection[int] = ()) -> Account:

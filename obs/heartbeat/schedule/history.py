@@ -5,8 +5,6 @@ hour for 15 days before, and of each day for 130 days. They show in which hours 
 """
 
 import json
-import math
-import statistics
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -122,8 +120,9 @@ def is_irregular(times: Sequence[int], share: float = 0.4) -> bool:
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle value, or the mean of the two in the middle, rounded down. Raises StatisticsError without values."""
-    return math.floor(statistics.median(values))
+    """The middle value, or the mean of the two in the middle, rounded down. Raises IndexError without values."""
+    ordered, half = sorted(values), len(values) // 2
+    return (ordered[half] + ordered[~half]) // 2
 
 
 def usual_interval(times: Sequence[int]) -> int:

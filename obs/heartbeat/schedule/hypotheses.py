@@ -144,18 +144,18 @@ def weigh(times: Times, zones: Sequence[str], older: Times = (), unknown: Sequen
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
-def weigh_again(hypothesis: Hypothesis, times: Times, older: Times, unknown: Sequence[Interval]) -> list[Weighed]:
+def weigh_again(known: Hypothesis, times: Times, older: Times = (), unknown: Sequence[Interval] = ()) -> list[Weighed]:
     """Only one hypothesis, with the arguments of `weigh`; none if the history is too short for it."""
     excused, past = _excused(times, unknown), Past(times, older)
-    zone, lattice, gate = hypothesis.zone, hypothesis.lattice, hypothesis.gate
+    zone, lattice, gate = known.zone, known.lattice, known.gate
     if lattice is None:
         return [_gap(times, past, excused)]
     filling = _Clock(zone, times).filling(lattice, math.inf)
     if filling is None or not filling.slots:
         return []
     days = [slot // lattice.size for slot in filling.slots]
-    seen = account(filling, _ranks(filling.slots, days, gate, lattice.size), excused)
-    return [Weighed(hypothesis, seen, past.bits(zone, lattice, gate))]
+    seen = account(filling, _ranks(filling.slots, days, gate, lattice.size) or filling.slots, excused)
+    return [Weighed(known, seen, past.bits(zone, lattice, gate))]
 
 
 class _Clock:
@@ -210,7 +210,7 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
     are_on_time = [cost < OUTLIER_BITS for cost in filling.costs]
-    account_of = cache(lambda ranks: account(filling, ranks, excused))
+    account_of = cache(lambda ranks: account(filling, ranks or filling.slots, excused))
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
         if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not any(are_on_time)):
@@ -241,15 +241,16 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
 
 
 def _ranks(slots: Sequence[int], days: Sequence[int], gate: Gate, size: int) -> tuple[int | None, ...]:
-    """The numbers, from 0, of ascending slots as if closed days had none; None on those. A day has `size` slots."""
+    """The numbers of ascending slots as if closed days had none, None on those. A day has `size` slots.
+
+    Empty if no day is closed between two others: then the slots have their own numbers.
+    """
     active = list(dict.fromkeys(days))
     ranks = zip(active, gate.ranks(active), strict=True)
     begins = {day: None if rank is None else (rank - day) * size for day, rank in ranks}
-    if len(moved := set(begins.values())) == 1 and None not in moved:  # no day is closed between two others
-        return tuple([slot - slots[0] for slot in slots])
-    numbers = [None if (begin := begins[day]) is None else slot + begin for slot, day in zip(slots, days, strict=True)]
-    first = next((number for number in numbers if number is not None), 0)
-    return tuple([None if number is None else number - first for number in numbers])
+    if len({*begins.values()}) == 1 and None not in begins.values():
+        return ()
+    return tuple([None if by is None else slot + by for slot, by in zip(slots, map(begins.get, days), strict=True)])
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:

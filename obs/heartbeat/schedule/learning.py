@@ -61,9 +61,9 @@ def learn(
             return _decided_again(previous, tuple(seen), tuple(unknown), memory)
         unchecked = previous.unchanged_for + 1
         if len(seen) > 1 and seen[-2] == previous.last_at:
-            updated = _updated(previous, seen, unknown, memory)
+            updated = _updated(previous, seen)
             if updated and unchecked < max(_CHECK_INTERVAL, len(seen) // 12):
-                return updated
+                return _decided(updated, seen, unknown, memory)
     calm, bursts = history.without_bursts(seen, older)
     enough = history.needed(calm)
     if len(calm) < enough:
@@ -86,11 +86,10 @@ def learn(
             found = weigh(calm, zones, older, gaps)
             best = found[0]
         elif updated:
-            return replace(updated, unchanged_for=0)
+            return _decided(replace(updated, unchanged_for=0), seen, unknown, memory)
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
     candidates = tuple(Candidate(w.hypothesis, w.bits, a.usual_skip, a.filling.residuals[-RECENT:]) for w, a in kept)
-    first_at = (older or seen)[0]
-    fit = Fit(len(seen), enough, first_at, seen[-1], changed_at, candidates, len(calm), best.fitted)
+    fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, len(calm), best.fitted)
     return _decided(replace(fit, unchanged_for=unchecked), seen, unknown, memory)
 
 
@@ -118,7 +117,6 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     usual = usual_interval(history.without_bursts(list(seen))[0] or seen)
     gaps = [later - earlier for earlier, later in pairwise(seen)]
     missed_ms = MISSED_GAPS * max(gaps)
-    lowest = fit.candidates[0].bits
     later = [(start, end) for start, end in unknown if end > last]
     give_up_times, slots = [], []
     for candidate in fit.candidates:
@@ -129,7 +127,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         if hypothesis.lattice is None and candidate is not fit.candidates[0]:
             following = partial(_in_step, slot, hypothesis.gap_ms)  # as a clock seems to start it
         slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)
-        weight = 2.0 ** (lowest - candidate.bits)
+        weight = 2.0 ** (fit.candidates[0].bits - candidate.bits)
         give_up_times.append((give_up, weight))
         slots.append((slot, weight))
     expected = slots[0][0]
@@ -183,7 +181,7 @@ def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> in
     return ordered[-1][0]
 
 
-def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory: Memory) -> Fit | None:
+def _updated(previous: Fit, seen: list[int]) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
@@ -203,7 +201,7 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory
         candidates.append(replace(candidate, bits=candidate.bits + cost, residuals=residuals))
     candidates.sort(key=lambda candidate: candidate.bits)
     counted = previous.counted + len(seen) - previous.seen
-    fit = replace(
+    return replace(
         previous,
         seen=len(seen),
         counted=counted,
@@ -213,4 +211,3 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )
-    return _decided(fit, seen, unknown, memory)

@@ -33,8 +33,8 @@ def as_a_week_ago(
     near, first, last = min(usual // 4, MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
 
     def nearest(wall: int) -> int:
-        at = bisect_left(walls, wall)
-        return min(walls[max(0, at - 1) : at + 1], key=lambda other: abs(wall - other))
+        at = min(max(1, bisect_left(walls, wall)), len(walls) - 1)
+        return walls[at] if walls[at] - wall < wall - walls[at - 1] else walls[at - 1]
 
     def late_by(wall: int, week: int) -> int:
         """How late a heartbeat is compared to that of another week; WEEK_MS if that one is nearer to another one."""
