@@ -84,10 +84,10 @@ class Lattice:
             return numbers, residuals
         size, a_day, places = self.size, 24 * count, _places(self.open, count)
         for at, number in enumerate(numbers):
-            (day, hour), place = divmod(number // count, 24), places.get(number % a_day)
-            if place is None:
+            day, within = divmod(number, a_day)
+            if (place := places.get(within)) is None:
                 # A heartbeat in a closed hour is a very late run of the last open hour.
-                before = bisect_right(self.open, hour) - 1
+                before = bisect_right(self.open, within // count) - 1
                 if before < 0:
                     before, day = len(self.open) - 1, day - 1
                 place = before * count + count - 1
@@ -221,10 +221,10 @@ def _hours_bits(hours: list[int]) -> float:
 def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """The hours of the day in which slots were filled, and all but the longest stretch in which none ever was."""
     begins, _ = lattice.hours
-    count = Counter([(wall - begins) // HOUR_MS % 24 for wall in older])
+    seen = {(wall - begins) // HOUR_MS % 24 for wall in walls}
+    count = Counter([(wall - begins) // HOUR_MS % 24 for wall in (older if len(seen) < 24 else ())])
     enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
-    often = {hour for hour, days in count.items() if days >= enough}
-    used = sorted(often | {(wall - begins) // HOUR_MS % 24 for wall in walls})
+    used = sorted(seen | {hour for hour, days in count.items() if days >= enough})
     stretches = [(later - earlier, later) for earlier, later in zip(used, [*used[1:], used[0] + 24], strict=True)]
     widest, opens = max(stretches)
     return tuple(used), tuple(sorted(hour % 24 for hour in range(opens, opens + 25 - widest)))

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import compress, pairwise
 from operator import gt
 from typing import cast
@@ -70,7 +71,8 @@ class Account:
         return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))] if self.misses_often else 0
 
 
-def residual_bits(residuals: Sequence[int], placed: int, spacing_ms: int) -> list[float] | None:
+@lru_cache(maxsize=32)  # in zones that differ by whole hours, lattices by the hour have the same residuals
+def residual_bits(residuals: tuple[int, ...], placed: int, spacing_ms: int) -> Sequence[float] | None:
     """The cost of each residual. The scale of the Laplace code is max(median |residual| / ln 2, 1 second).
 
     The `placed` smallest residuals are left out of the median: as many positions were taken from these heartbeats.
@@ -78,8 +80,7 @@ def residual_bits(residuals: Sequence[int], placed: int, spacing_ms: int) -> lis
     a window cost the same: 1.2 times the residual that nine of ten do not exceed. It is at most 0.65 of `spacing_ms`.
     None if no residual is left; then the hypothesis is as long as the history and explains nothing.
     """
-    sizes = [*map(abs, residuals)]
-    telling = sorted(sizes)[placed:]
+    telling = sorted(sizes := [*map(abs, residuals)])[placed:]
     if not telling:
         return None
     scale = max(median(telling) / math.log(2), SECOND_MS)
@@ -109,8 +110,8 @@ def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]
             each[at] = OUTLIER_BITS - max(0.0, bits[runs[-1]] - cost)
             if cost < bits[runs[-1]]:
                 runs[-1] = at
-    slots, kept = [numbers[at] for at in firsts], [residuals[at] for at in runs]
-    return Filling(slots, firsts, tuple(kept), [bits[at] for at in runs], each)
+    slots, costs = [numbers[at] for at in firsts], [bits[at] for at in runs]
+    return Filling(slots, firsts, tuple([residuals[at] for at in runs]), costs, each)
 
 
 def account(filling: Filling, ranks: Sequence[int | None], excused: Collection[int] = ()) -> Account:

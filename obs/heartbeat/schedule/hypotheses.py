@@ -175,7 +175,7 @@ class _Clock:
             (number,), (residual,) = lattice.assign([self.walls[at] - jump])
             if abs(residual) < abs(residuals[at]):
                 numbers[at], residuals[at] = number, residual
-        bits = residual_bits(residuals, lattice.placed, lattice.spacing_ms)
+        bits = residual_bits(tuple(residuals), lattice.placed, lattice.spacing_ms)
         return None if bits is None or sum(bits) >= most else fill(numbers, residuals, bits)
 
 
@@ -191,7 +191,7 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
-    bits = residual_bits(residuals, 1, usual) or [OUTLIER_BITS] * len(residuals)
+    bits = residual_bits(tuple(residuals), 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill(list(accumulate(steps)), residuals, bits)
     recent = account(filling, filling.slots)
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))

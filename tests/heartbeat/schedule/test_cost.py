@@ -11,12 +11,12 @@ ON_TIME = [SECOND_MS] * 10
 
 
 def test_residuals_below_a_second_cost_the_same_as_none() -> None:
-    assert residual_bits([0] * 5, 1, DAY_MS) == [1.0] * 5
-    assert residual_bits([10, -10, 10, -10], 0, DAY_MS) == pytest.approx([1.0] * 4, abs=0.02)
+    assert residual_bits((0,) * 5, 1, DAY_MS) == [1.0] * 5
+    assert residual_bits((10, -10, 10, -10), 0, DAY_MS) == pytest.approx([1.0] * 4, abs=0.02)
 
 
 def test_a_residual_costs_more_the_less_usual_it_is_and_at_most_sixteen_bits() -> None:
-    bits = residual_bits([*ON_TIME, 4 * SECOND_MS, 8 * SECOND_MS, DAY_MS], 0, DAY_MS)
+    bits = residual_bits((*ON_TIME, 4 * SECOND_MS, 8 * SECOND_MS, DAY_MS), 0, DAY_MS)
     assert bits is not None
     assert bits[0] < bits[10] < bits[11] < bits[12] == OUTLIER_BITS
 
@@ -26,13 +26,13 @@ def test_delays_drawn_from_half_a_day_cost_the_same_if_the_window_is_much_shorte
     spacing_ms: int, *, fits: bool
 ) -> None:
     """Otherwise they say nothing about the schedule, because they leave hardly any time out."""
-    bits = residual_bits([minute * MINUTE_MS for minute in range(-360, 361, 10)], 1, spacing_ms)
+    bits = residual_bits(tuple(minute * MINUTE_MS for minute in range(-360, 361, 10)), 1, spacing_ms)
     assert bits is not None
     assert (len(set(bits)) == 1 and bits[0] < OUTLIER_BITS) == fits
 
 
 def test_a_hypothesis_with_as_many_positions_as_heartbeats_explains_nothing() -> None:
-    assert residual_bits([0, 0, 0], 3, DAY_MS) is None
+    assert residual_bits((0, 0, 0), 3, DAY_MS) is None
 
 
 def account_of(ranks: Sequence[int | None], residuals: list[int] | None = None) -> Account:
