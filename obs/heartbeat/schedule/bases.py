@@ -76,10 +76,10 @@ class Lattice:
             numbers, residuals = [time // step for time in times], [time % step - centre for time in times]
         else:
             ends = [later - int(_EARLY_SHARE * (later - slot)) - begins for slot, later in pairwise(slots)]
-            parts = [(time // period, time % period) for time in times]
-            numbers = [number * count + bisect_right(ends, time) for number, time in parts]
-            centres = [slot - begins for slot in slots]
-            residuals = [time - centres[number % count] for (_, time), number in zip(parts, numbers, strict=True)]
+            rest, centres = [time % period for time in times], [slot - begins for slot in slots]
+            parts = [bisect_right(ends, time) for time in rest]
+            numbers = [time // period * count + part for time, part in zip(times, parts, strict=True)]
+            residuals = [time - centres[part] for time, part in zip(rest, parts, strict=True)]
         if period == DAY_MS or self.open == ALL_HOURS:
             return numbers, residuals
         size, a_day, places = self.size, 24 * count, _places(self.open, count)
