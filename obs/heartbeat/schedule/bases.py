@@ -222,7 +222,9 @@ def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) ->
     """The hours of the day in which slots were filled, and all but the longest stretch in which none ever was."""
     begins, _ = lattice.hours
     seen = {(wall - begins) // HOUR_MS % 24 for wall in walls}
-    count = Counter([(wall - begins) // HOUR_MS % 24 for wall in (older if len(seen) < 24 else ())])
+    if len(seen) == 24:
+        return ALL_HOURS, ALL_HOURS
+    count = Counter([(wall - begins) // HOUR_MS % 24 for wall in older])
     enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
     used = sorted(seen | {hour for hour, days in count.items() if days >= enough})
     stretches = [(later - earlier, later) for earlier, later in zip(used, [*used[1:], used[0] + 24], strict=True)]

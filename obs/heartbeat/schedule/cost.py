@@ -117,13 +117,13 @@ def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]
 def account(filling: Filling, ranks: Sequence[int | None], excused: Collection[int] = ()) -> Account:
     """The account of a history.
 
-    `ranks` number the filled slots without those of closed days; None for one that does not exist. No slot counts as
-    missed before the heartbeats with the indexes `excused`.
+    `ranks` number the filled slots without those of closed days; None for one that does not exist; empty if they are
+    the slots' own numbers. No slot counts as missed before the heartbeats with the indexes `excused`.
     """
     if None in ranks:
         filling = filling.only([rank is not None for rank in ranks])
         ranks = [rank for rank in ranks if rank is not None]
-    skips = [later - slot - 1 for slot, later in pairwise(cast(Sequence[int], ranks))]
+    skips = [later - slot - 1 for slot, later in pairwise(cast(Sequence[int], ranks or filling.slots))]
     if excused:
         skips = [0 if at in excused else skip for at, skip in zip(filling.firsts[1:], skips, strict=True)]
     counts = Counter(skips)

@@ -154,7 +154,7 @@ def weigh_again(known: Hypothesis, times: Times, older: Times = (), unknown: Seq
     if filling is None or not filling.slots:
         return []
     days = [slot // lattice.size for slot in filling.slots]
-    seen = account(filling, _ranks(filling.slots, days, gate, lattice.size) or filling.slots, excused)
+    seen = account(filling, _ranks(filling.slots, days, gate, lattice.size), excused)
     return [Weighed(known, seen, past.bits(zone, lattice, gate))]
 
 
@@ -210,7 +210,7 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
     are_on_time = [cost < OUTLIER_BITS for cost in filling.costs]
-    account_of = cache(lambda ranks: account(filling, ranks or filling.slots, excused))
+    account_of = cache(lambda ranks: account(filling, ranks, excused))
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
         if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not any(are_on_time)):
@@ -241,15 +241,12 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
 
 
 def _ranks(slots: Sequence[int], days: Sequence[int], gate: Gate, size: int) -> tuple[int | None, ...]:
-    """The numbers of ascending slots as if closed days had none, None on those. A day has `size` slots.
-
-    Empty if no day is closed between two others: then the slots have their own numbers.
-    """
+    """The `ranks` of ascending slots for `account`, as if closed days had no slots. A day has `size` slots."""
     active = list(dict.fromkeys(days))
     ranks = zip(active, gate.ranks(active), strict=True)
     begins = {day: None if rank is None else (rank - day) * size for day, rank in ranks}
     if len({*begins.values()}) == 1 and None not in begins.values():
-        return ()
+        return ()  # no day is closed between two others
     return tuple([None if by is None else slot + by for slot, by in zip(slots, map(begins.get, days), strict=True)])
 
 
