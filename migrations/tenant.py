@@ -1029,3 +1029,28 @@ def places_in_order_of_time(db: Database) -> None:
     db.execute("DROP INDEX runs_started")
     columns = "started_at, job_id, status, duration_ms, late_ms, attribution_id, exit_code"
     db.execute(f"CREATE INDEX runs_started ON runs({columns})")
+
+
+@migrations()
+def days_and_weeks_in_order_of_time(db: Database) -> None:
+    """Store the cells of a day or a week side by side, too: in the order of their series, each took a page or two."""
+    names = ("valued", "total", "least", "most", "squares_high", "squares_low")
+    counts = ["runs", "first_at", "last_at", *names, *(f"late_{name}" for name in names)]
+    needed = ("runs", "first_at", "last_at", "valued", "late_valued")
+    definitions = ", ".join(f"{name} INTEGER{' NOT NULL' if name in needed else ''}" for name in counts)
+    for unit in ("day", "week"):
+        db.execute(f"""
+            CREATE TABLE cells_in_order (
+                {unit} INTEGER NOT NULL,
+                series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE,
+                {definitions},
+                sorted BLOB,
+                late_sorted BLOB,
+                PRIMARY KEY ({unit}, series_id)
+            ) STRICT, WITHOUT ROWID
+        """)
+        columns = f"{unit}, series_id, {', '.join(counts)}, sorted, late_sorted"
+        db.execute(f"INSERT INTO cells_in_order ({columns}) SELECT {columns} FROM series_by_{unit} ORDER BY 1, 2")
+        db.execute(f"DROP TABLE series_by_{unit}")
+        db.execute(f"ALTER TABLE cells_in_order RENAME TO series_by_{unit}")
+        db.execute(f"CREATE INDEX series_by_{unit}_counts ON series_by_{unit}(series_id, {unit}, {', '.join(counts)})")

@@ -3,6 +3,7 @@
 import sqlite3
 from pathlib import Path
 
+import pytest
 from sqlite_utils import Database
 
 import migrations.tenant
@@ -96,24 +97,37 @@ def test_the_series_of_all_jobs_keep_their_cells(tmp_path: Path) -> None:
     db.close()
 
 
-def test_hours_stay_rolled_up_when_their_cells_are_put_in_order_of_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("step", "unit"),
+    [
+        ("hours_in_order_of_time", "hour"),
+        ("days_and_weeks_in_order_of_time", "day"),
+        ("days_and_weeks_in_order_of_time", "week"),
+    ],
+)
+def test_units_stay_rolled_up_when_their_cells_are_put_in_order_of_time(
+    tmp_path: Path, step: str, unit: rollups.Unit
+) -> None:
     path = tmp_path / "acme.db"
-    _file_before(path, "hours_in_order_of_time")
+    _file_before(path, step)
+    hours = {"hour": 3, "day": 24, "week": 168}[unit]
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (1, 'a', 0, 0, 1)")
-        runs = [(minute * 60_000, 1 + minute % 2, minute, minute) for minute in range(200)]
+        runs = [(minute * 60_000, 1 + minute % 2, minute, minute) for minute in range(0, hours * 60, 7)]
         columns = "started_at, status, duration_ms, late_ms, job_id, heartbeat_at"
         db.executemany(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, 1, 9)", runs)
-        for hour in range(3):
-            rollups.note_attempt(db, "hour", hour, attempt=7)
-            assert rollups.keep(db, "hour", hour, rollups.read(db, "hour", hour), attempt=7)
-        read = "SELECT series_id, hour, runs, total, sorted, late_sorted FROM series_by_hour ORDER BY 1, 2"
+        units: dict[rollups.Unit, int] = {"hour": hours, "day": hours // 24, "week": hours // 168}
+        for each, count in units.items():
+            for number in range(count):
+                rollups.note_attempt(db, each, number, attempt=7)
+                assert rollups.keep(db, each, number, rollups.read(db, each, number), attempt=7)
+        read = f"SELECT series_id, {unit}, runs, total, sorted, late_sorted FROM series_by_{unit} ORDER BY 1, 2"
         before = db.execute(read).fetchall()
     db.close()
     migrate(path, migrations.tenant.migrations, 5)
     db = sqlite3.connect(path)
-    assert db.execute(read).fetchall() == before
+    assert db.execute(read).fetchall() == before != []
     assert rollups.outdated(db) == 0
-    assert rollups.hours_to_roll_up(db, 0, 4) == [3]
-    assert db.execute("SELECT sum(runs) FROM counted_runs WHERE job_id = 1").fetchone() == (200,)
+    assert rollups.hours_to_roll_up(db, 0, hours + 1) == [hours]
+    assert db.execute("SELECT sum(runs) FROM counted_runs WHERE job_id = 1").fetchone() == (len(runs),)
     db.close()

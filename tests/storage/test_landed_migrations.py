@@ -66,6 +66,7 @@ LANDED = {
         "series_of_places": "b3b918438525e9f5",
         "hours_in_order_of_time": "554210ed9281d68c",
         "places_in_order_of_time": "978eea75266214ea",
+        "days_and_weeks_in_order_of_time": "24be0a0539cf0a04",
     },
 }
 

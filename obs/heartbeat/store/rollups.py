@@ -182,7 +182,7 @@ def _all_values(parts: Sequence[Values]) -> Values:
 
 
 def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Key, Cell]]:
-    tables = ("series_by_hour", "series") if unit == "hour" else ("series", f"series_by_{unit}")
+    tables = ("series", f"series_by_{unit}") if unit == "five_minutes" else (f"series_by_{unit}", "series")
     cells = f"{' CROSS JOIN '.join(tables)} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
     for number, *columns in db.execute(f"SELECT {unit}, {', '.join(_SERIES)}, {_CELL} FROM {cells}", (first, end)):
         runs, first_at, last_at, *both = columns[5:]
@@ -214,9 +214,9 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Key, Ce
     key = " AND ".join(f"ifnull({each}, {null}) = ifnull(?, {null})" for each in _SERIES)
     cell = ", ".join("?" * len(_COLUMNS))
     for each, count in _TABLES[unit]:
-        of_all = "BETWEEN -100 AND -1" if each == "five_minutes" else "NOT BETWEEN -100 AND -1"
-        of_series = f"series_id IN (SELECT id FROM series WHERE id {of_all})"
-        old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND {'1' if each == 'hour' else of_series}"
+        old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count}"
+        if each == "five_minutes":  # the only cells that are not stored in the order of time
+            old += " AND series_id IN (SELECT id FROM series WHERE id BETWEEN -100 AND -1)"
         db.execute(f"DELETE FROM series_by_{each} WHERE {old}", (number,))
         add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
         added = ((cell_key, found) for cell_key, found in cells.items() if cell_key[0] == each)

@@ -15,6 +15,7 @@ from obs.query.sql.cover import OF_TIME, Cover, Span, template_of, templates_of,
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, prefix_of, select, simpler
 from obs.sources import Grain
+from obs.times import HOUR_MS
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
@@ -28,7 +29,7 @@ _PART = (  # what a column of a cell is for a part of it; ``{cells}`` is what th
     " WHEN {cells}least >= parts.column1 AND {cells}most <= parts.column2 THEN {cells}{name}"
     f" ELSE {_OF_PART} END"
 )
-_FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
+_FEW_MS = 48 * HOUR_MS  # at most so much is left at both ends of a window that is read by the day
 _KEY = "of_key"  # no column of a source has this name
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
 """Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
@@ -149,9 +150,9 @@ class RollupSelect(RowSelect):
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read
         conditions += [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
-        # Cells are stored in the order of time. They are read so in few hours, and for values, which no index has, but
-        # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
-        are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
+        # Cells are stored in the order of time. They are read so for a short time and for values, which no index has,
+        # but not if a condition chooses few series (one on the status does not), or if each calls a function of Python.
+        are_few = sum(end - first for first, end in spans) * grain.unit_ms <= _FEW_MS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
         names = columns_of(terms_of_series(plan))
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
