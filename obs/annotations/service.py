@@ -5,19 +5,18 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from obs.annotations import rules, store
-from obs.annotations.rules import Annotation
 from obs.tenancy import audit
 from obs.tenancy.auth import Caller
 
 
-def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
+def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[rules.Annotation, bool]:
     """Create an annotation from `fields`, loaded by AnnotationRequestSchema; returns it, and whether it is new.
 
     A known idempotency key returns the annotation that has it. Raises ServiceError (422; 507: no more are allowed).
     """
     new = rules.new(fields, caller.now_ms)
 
-    def unit(db: sqlite3.Connection) -> tuple[Annotation, bool]:
+    def unit(db: sqlite3.Connection) -> tuple[rules.Annotation, bool]:
         annotation, is_new = store.add(db, new)
         if is_new:
             caller.tenancy.quotas.check_new(caller.org, "max_annotations", store.count_annotations(db))
@@ -28,13 +27,13 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]
 
 def update(
     caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
-) -> Annotation:
+) -> rules.Annotation:
     """Make `changes`, loaded by AnnotationChangesSchema; returns the annotation.
 
     Raises ServiceError: 404; 409 for that of an incident; 412 when `versions`, if any, lacks the stored one; 422.
     """
 
-    def unit(db: sqlite3.Connection) -> Annotation:
+    def unit(db: sqlite3.Connection) -> rules.Annotation:
         stored = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(stored, versions)
         revised = rules.revised(stored, changes, caller.now_ms)
@@ -44,10 +43,10 @@ def update(
     return caller.write(unit)
 
 
-def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
+def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> rules.Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
 
-    def unit(db: sqlite3.Connection) -> Annotation:
+    def unit(db: sqlite3.Connection) -> rules.Annotation:
         deleted = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(deleted, versions)
         store.delete(db, annotation_id)
@@ -58,6 +57,6 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
     return caller.write(unit)
 
 
-def get(caller: Caller, annotation_id: int) -> Annotation:
+def get(caller: Caller, annotation_id: int) -> rules.Annotation:
     with caller.read() as db:
         return store.find(db, annotation_id, caller.now_ms)

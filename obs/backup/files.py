@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 
-import migrations.control
-import migrations.tenant
+from migrations import control, tenant
 from obs.errors import ServiceError
 from obs.heartbeat.store import upkeep
 from obs.storage.connection import copy, damages, explained, open_reader, open_writer
@@ -122,7 +121,7 @@ def check(repair: bool, folder: Path) -> None:
 
 def _problems(path: Path) -> list[str]:
     is_control = path.name == CONTROL
-    schema = migrations.control if is_control else migrations.tenant
+    schema = control if is_control else tenant
     for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
         try:
             with opened(path, leaves_no_log=leaves_no_log) as db:

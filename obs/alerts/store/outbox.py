@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
-from obs.alerts.store.incidents import Incident
 from obs.api import about
 from obs.errors import existing
 from obs.storage.connection import delete_oldest, first_value, save_row
@@ -76,7 +75,7 @@ class Pending(NamedTuple):
     given_up: int
 
 
-def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Incident], now_ms: int) -> None:
+def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[incidents.Incident], now_ms: int) -> None:
     """Add incidents that have just begun to the messages of the channels that want them.
 
     Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
@@ -98,7 +97,7 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Inc
         _add(db, channel, flap, News.SETTLED, now_ms)
 
 
-def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[Incident], now_ms: int) -> None:
+def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[incidents.Incident], now_ms: int) -> None:
     """Add the end of incidents to the messages of the channels that were notified of them.
 
     A message about the beginning that is still to be sent says both.
@@ -279,7 +278,7 @@ _IS_OLD = "created_at < :cutoff AND next_attempt_at IS NULL"
 delete_before = partial(delete_oldest, table="deliveries", time="created_at", condition=_IS_OLD)
 
 
-def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], news: News, now_ms: int) -> None:
+def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[incidents.Incident], news: News, now_ms: int) -> None:
     """Add incidents to the next message of a channel that has not been tried yet, or to a new one."""
     for event in sorted({one.kind.event for one in some}):
         message = (_settling if news is News.SETTLED else _next_message)(db, channel, event, now_ms)

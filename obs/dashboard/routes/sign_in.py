@@ -14,7 +14,6 @@ from obs.server.middleware import client_address, client_network
 from obs.services import services
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, service, store
-from obs.tenancy.audit import Action, Actor
 
 blp = Blueprint("sign_in", __name__)
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
@@ -87,14 +86,14 @@ def sign_out() -> ResponseReturnValue:
     caller, ended = find_viewer(), g.get("session")
     set_cookie("")  # first: the browser is signed out even if the session cannot be deleted
     if caller is not None and ended is not None:
-        service.end_session(services().tenancy, ended, caller.actor, Action.SIGN_OUT, "dashboard")
+        service.end_session(services().tenancy, ended, caller.actor, audit.Action.SIGN_OUT, "dashboard")
     return redirect(url_for("dashboard.sign_in.page"))
 
 
 def _begin(org: Org, name: str, user: store.User | None = None, **origin: Any) -> ResponseReturnValue:
     origin |= {"address": client_address(request.environ), "zone": form_zone().key}
     set_cookie(service.begin_session(services().tenancy, org, user, **origin), user and user.id)
-    _note(org, name, Action.SIGN_IN)
+    _note(org, name, audit.Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
@@ -102,9 +101,9 @@ def _begin(org: Org, name: str, user: store.User | None = None, **origin: Any) -
 def _note_failed(org: Org, name: str) -> None:
     """In a thread: the time that it takes would tell that the organization or the user exists."""
     unit = copy_current_request_context(_note)
-    threading.Thread(target=unit, args=(org, name, Action.FAILED_SIGN_IN), name="failed-sign-in").start()
+    threading.Thread(target=unit, args=(org, name, audit.Action.FAILED_SIGN_IN), name="failed-sign-in").start()
 
 
-def _note(org: Org, name: str, action: Action) -> None:
-    tenancy, actor = services().tenancy, Actor(name, client_address(request.environ))
+def _note(org: Org, name: str, action: audit.Action) -> None:
+    tenancy, actor = services().tenancy, audit.Actor(name, client_address(request.environ))
     audit.note(tenancy.databases, org, actor, tenancy.clock(), action, "dashboard")

@@ -4,11 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 
-from obs.heartbeat.schedule import history
 from obs.heartbeat.schedule.cost import OUTLIER_BITS
 from obs.heartbeat.schedule.fit import FITTING
 from obs.heartbeat.schedule.gates import Gate
-from obs.heartbeat.schedule.history import is_irregular, usual_interval
+from obs.heartbeat.schedule.history import is_irregular, needed, usual_interval
 from obs.heartbeat.schedule.hypotheses import Past, Weighed, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS
 
@@ -39,7 +38,7 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
         tail = times[start:]
         # If it only takes longer in some hours of the day, its pace is the same.
         is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
-        is_vague = len(tail) < history.needed(tail) or is_slower or (is_irregular(tail) and usual < HOUR_MS)
+        is_vague = len(tail) < needed(tail) or is_slower or (is_irregular(tail) and usual < HOUR_MS)
         if not is_vague and part(start, count).fitted >= FITTING * len(tail):
             tails.append((sum(best.account.each[start - count :]) - part(start, count).bits, start))
 

@@ -4,10 +4,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from obs.heartbeat.schedule import history
 from obs.heartbeat.schedule.fit import Candidate
 from obs.heartbeat.schedule.gates import WEEKLY
-from obs.heartbeat.schedule.history import MOVED_MS, Interval
+from obs.heartbeat.schedule.history import MOVED_MS, Interval, median
 from obs.heartbeat.schedule.hypotheses import next_slot
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
 
@@ -54,7 +53,7 @@ def repeated_silence(
             found = max(found, round(_LONGER * (min if period else max)(silences)))
     nights = [one for day in range(_NIGHTS) if (one := silence_after(DAY_MS, 1, day * DAY_MS)) >= _LONG_SILENCE * usual]
     if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY:
-        night = history.median(nights)
+        night = median(nights)
         morning = next_slot(best.hypothesis, seen[-1] + night, early, 0)
         found = max(found, morning + bound - seen[-1] + round((_LONGER - 1) * night))
     return found

@@ -10,7 +10,6 @@ from obs.query.language.actions import duration_of
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
-from obs.query.language.nodes import Span
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
 from obs.sources import Source, Type
 from obs.times import find_zone
@@ -73,7 +72,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
-    shown = [nodes.Name(Span(0, 0), output.name) for output in plan.results if not output.hidden]
+    shown = [nodes.Name(nodes.Span(0, 0), output.name) for output in plan.results if not output.hidden]
     plan = replace(plan, having=having, order=tuple(_order(statement, scope, shown, grouped=grouped)))
     sorted_by = [expression for expression, _ in plan.order]
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
@@ -130,11 +129,11 @@ def _without_stars(items: Sequence[nodes.Item], source: Source) -> Iterator[node
             yield item
 
 
-def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Checked, Span]]:
+def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Checked, nodes.Span]]:
     """Name, expression and span of every item of SELECT, which can refer to those before it."""
     named: dict[str, Checked] = {}
     scope = replace(scope, names=named)
-    items: list[tuple[str, Checked, Span]] = []
+    items: list[tuple[str, Checked, nodes.Span]] = []
     for item in written:
         checked, alias = scope.check(item.expression), item.alias
         if alias is None and isinstance(item.expression, nodes.Name) and item.expression.name in named:
@@ -148,7 +147,7 @@ def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Check
 
 
 def _outputs(
-    statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
+    statement: nodes.Select, items: Sequence[tuple[str, Checked, nodes.Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
     """The groups that SELECT does not list or BY names, then its items. Raises OqlError (oql_duplicate_column)."""
     listed, written = {expression for _, expression, _ in items}, {(name, expression) for name, expression, _ in items}
@@ -290,7 +289,7 @@ def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.W
         where, window = _without_bounds(statement.where)
         statement = replace(statement, where=where, window=window)
     if statement.window is None:
-        end = Span(len(text.rstrip()), len(text.rstrip()))
+        end = nodes.Span(len(text.rstrip()), len(text.rstrip()))
         message, hint = "The statement has no time window.", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."
         raise OqlError("oql_no_time_window", end, message, expected=["LAST", "BETWEEN", "SINCE"], hint=hint)
     return statement, statement.window
