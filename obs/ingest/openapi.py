@@ -15,7 +15,6 @@ from obs.ingest.protocol import SCOPE
 
 _TAG = "heartbeats"
 _NAME_HELP = "The name of the job."
-_NAME_EXAMPLE = "nightly-backup"
 _SUMMARIES: Mapping[Kind, str] = {
     Kind.START: "Report the start of a run",
     Kind.LOG: f"Add a log message of at most {MOST_MESSAGE_BYTES // 1024} KB",
@@ -69,7 +68,7 @@ def _operation(
 
 
 def _body_schema(kind: Kind) -> dict[str, Any]:
-    required, name = ["name"], {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": _NAME_EXAMPLE}
+    required, name = ["name"], {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": "nightly-backup"}
     properties: dict[str, Any] = {"name": name}
     for field in FIELDS_OF[kind].values():
         schema = properties[field.name] = {**field.schema, "description": field.help, "example": field.example}

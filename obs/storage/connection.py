@@ -141,6 +141,5 @@ def explained(folder: Path | None = None) -> Iterator[None]:
         if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
             raise ServiceError("storage_full") from error
         if primary in _UNUSABLE or str(error) == "unsupported file format":  # its code is that of a bug
-            message = f"The file cannot be used: {error}."
-            raise ServiceError("storage_unavailable", message, hint=REPAIR) from error
+            raise ServiceError("storage_unavailable", f"The file cannot be used: {error}.", hint=REPAIR) from error
         raise

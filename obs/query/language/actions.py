@@ -373,7 +373,6 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     values: dict[str, Any] = {}
     for span, kind, value in clauses:
         if kind in values:
-            message = f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice."
-            raise OqlError("oql_duplicate_clause", span, message)
+            raise OqlError("oql_duplicate_clause", span, f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice.")
         values[kind] = value
     return nodes.Select(tuple(items), source, distinct="distinct" in words, explain="explain" in words, **values)

@@ -279,8 +279,7 @@ def _python(
 def case_sql(*branches: str) -> str:
     """CASE: condition, value, condition, value..., value of ELSE. A CASE in ELSE is merged: SQLite limits nesting."""
     *pairs, otherwise = branches
-    conditions_and_values = zip(pairs[::2], pairs[1::2], strict=True)
-    cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in conditions_and_values)
+    cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in zip(pairs[::2], pairs[1::2], strict=True))
     if otherwise.startswith("CASE WHEN "):
         return f"CASE {cases} {otherwise.removeprefix('CASE ')}"
     return f"CASE {cases} ELSE {otherwise} END"

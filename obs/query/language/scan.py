@@ -114,8 +114,7 @@ def _blank(match: re.Match[str]) -> str:
         message = f"The {what} that starts here is never closed."
         raise OqlError("oql_syntax", Span(*match.span()), message, expected=[end])
     if match["curly"]:
-        hint = "Use straight quotes: 'text'."
-        raise OqlError("oql_syntax", Span(*match.span()), "This is a curly quote.", hint=hint)
+        raise OqlError("oql_syntax", Span(*match.span()), "This is a curly quote.", hint="Use straight quotes: 'text'.")
     return " " * len(match[0]) if match["blank"] else match[0]
 
 
