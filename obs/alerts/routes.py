@@ -75,15 +75,13 @@ def channel_json(channel: Channel, *, secret: bool = False) -> dict[str, Any]:
     return {**shown, "webhook": {"url": channel.masked, **({"secret": channel.secret} if secret else {})}}
 
 
-DeliverySchema = schema_of(outbox.Delivery, leave_out={"reminder", "notice", "first_attempt_at"})
-DeliveryListSchema = list_of("deliveries", DeliverySchema, paged=True)
-
-
 class DeliveryPageSchema(PageSchema):
     state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(list(outbox.State)))
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
+DeliverySchema = schema_of(outbox.Delivery, leave_out={"reminder", "notice", "first_attempt_at"})
+DeliveryListSchema = list_of("deliveries", DeliverySchema, paged=True)
 _HIDDEN = {"job_id", "heartbeat_at", "annotation_id", "notified", *api.PLACE}
 _KIND = ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)})
 IncidentSchema = schema_of(incidents.Incident, leave_out=_HIDDEN, kind=_KIND)

@@ -13,6 +13,8 @@ _name = partial(Text, 1, 200, metadata=about("A slash-separated label.", "deploy
 _title = partial(Text, 1, 500, metadata=about("The text on the marker.", "Web 2.14.0 is out"))
 _key = partial(Text, 1, 200, allow_none=True, metadata=_KEY)
 _URL = about("Where to read more; http or https.", "https://ci.example.com/builds/42")
+_START = about("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
+_END = about("End of the range: ISO 8601, relative to now, or now.", "now")
 
 
 class AnnotationChangesSchema(ChangesSchema):
@@ -49,10 +51,6 @@ class AnnotationSchema(AnnotationChangesSchema):
     created_at = Time(metadata=about("When it was created."))
     updated_at = Time(metadata=about("When it was last changed."))
     by_service = ma.fields.Bool(metadata=about("Whether it shows an incident and cannot be changed."))
-
-
-_START = about("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
-_END = about("End of the range: ISO 8601, relative to now, or now.", "now")
 
 
 class AnnotationQuerySchema(PageSchema):

@@ -15,6 +15,7 @@ from obs.times import MAX_MS
 
 _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
 _MAX_ID = 2**63 - 1  # of a row in SQLite
+_OF_JOB = "updated_at = ?2 WHERE by_service AND name = 'incident/' || ?1"
 
 
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation:
@@ -105,9 +106,6 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
         for time in ("start_time", "end_time", "created_at", "updated_at")
     )
     db.execute(f"UPDATE annotations SET {moved} WHERE updated_at > :latest_ms OR {is_wrong}", correction)
-
-
-_OF_JOB = "updated_at = ?2 WHERE by_service AND name = 'incident/' || ?1"
 
 
 def rename_incidents(db: sqlite3.Connection, job: str, now_ms: int, new_name: str) -> None:

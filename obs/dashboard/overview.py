@@ -18,6 +18,8 @@ from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
 PAGE_SIZE = 100
+_MOST_EVENTS = 100_000  # to read; reading all jobs is faster then
+_versions = count(time.time_ns())  # different from those before a restart
 
 
 def version(*shown: object) -> str:
@@ -39,9 +41,6 @@ class Choice:
     def parameters(self, **changes: Any) -> dict[str, Any]:
         values = {**asdict(self), **changes}
         return {name: value for name, value in values.items() if value and value != getattr(_DEFAULT, name)}
-
-
-_DEFAULT = Choice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,7 @@ class Overview:
         return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in reversed(PLACE)}
 
 
+_DEFAULT = Choice()
 _PLACES = {state: place for place, state in enumerate(STATES)}
 SORTS: Mapping[str, Callable[[Job], float | None]] = {
     "state": lambda job: _PLACES[job.status],
@@ -98,10 +98,6 @@ def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]
     keys = sorted(key(job) for job in narrowed if choice.state in ("", job.status))
     ids = [number for *_, number in (reversed(keys) if choice.desc and choice.sort == "name" else keys)]
     return ids, Counter(job.status for job in narrowed)
-
-
-_MOST_EVENTS = 100_000  # to read; reading all jobs is faster then
-_versions = count(time.time_ns())  # different from those before a restart
 
 
 class JobsOfOrg:

@@ -18,6 +18,8 @@ from obs.times import DAY_MS
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
 _YEAR_DAYS, _LONGEST_DAYS = 366, 31
 _TIMES = {"start_time", "end_time"}
+_TOLERANCE = ma.validate.Range(1, 1000, error="Must be from {min} to {max}.")
+_UUID = ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8.")
 
 
 def _text(check: Callable[[str], None], longest: int, description: str, example: str, **kwargs: Any) -> ma.fields.Str:
@@ -46,10 +48,6 @@ class PinSchema(Schema):
     @ma.pre_dump
     def _from_pin(self, pin: pins.Pin, **_: Any) -> dict[str, Any]:
         return pins.to_dict(pin)
-
-
-_TOLERANCE = ma.validate.Range(1, 1000, error="Must be from {min} to {max}.")
-_UUID = ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8.")
 
 
 class JobFieldsSchema(Schema):

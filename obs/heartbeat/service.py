@@ -19,6 +19,12 @@ from obs.tenancy import audit, keys, service as tenancy_service
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 
+_DELETING_SECONDS = 20.0  # about how long one request deletes jobs: proxies end a request that takes a minute
+_DELETING_SHARE = 0.5
+_ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
+_ROLLING_UP_SECONDS = 2.0  # at most in one call, so that one organization's years do not delay the others
+SETTLED_MS = 15 * MINUTE_MS  # how long after its end an hour is rolled up: until then many of its runs may still end
+
 
 class SweepQueue:
     """The organizations that are due for a sweep, by a change or by the time. Thread-safe; times are milliseconds."""
@@ -50,13 +56,6 @@ class SweepQueue:
         """Note when `org` is due again, None for not before something changes; now if it has changed since `take`."""
         with self._lock:
             self._due_at.setdefault(org, due_at)
-
-
-_DELETING_SECONDS = 20.0  # about how long one request deletes jobs: proxies end a request that takes a minute
-_DELETING_SHARE = 0.5
-_ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
-_ROLLING_UP_SECONDS = 2.0  # at most in one call, so that one organization's years do not delay the others
-SETTLED_MS = 15 * MINUTE_MS  # how long after its end an hour is rolled up: until then many of its runs may still end
 
 
 class HeartbeatService:

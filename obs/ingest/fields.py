@@ -23,6 +23,14 @@ OUTCOMES: Mapping[Any, Status] = {  # how a run ended; several words have the sa
     **dict.fromkeys(("fail", "failed", "error"), Status.FAILED),
 }
 MISSING = "Missing data for required field."
+LONGEST_HEADER = 200  # characters
+HEADERS = {  # of requests, which every heartbeat accepts, with their help texts. An empty one counts as not sent
+    "X-Platform-Host": "The host that the job runs on.",
+    "X-Platform-Service": "The service that the job belongs to.",
+    "X-Platform-Project": "The project that the service belongs to.",
+    "Idempotency-Key": "Calls repeated with the same key within 24 hours count once.",
+}
+_VARIABLES = {name: f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS}
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _END = frozenset({Kind.END})
 _Schema = Mapping[str, Any]
@@ -162,16 +170,6 @@ def read_name_in_path(text: str) -> str:
         except UnicodeDecodeError as error:
             raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
     return valid_name(text, "path", "job_name")
-
-
-LONGEST_HEADER = 200  # characters
-HEADERS = {  # of requests, which every heartbeat accepts, with their help texts. An empty one counts as not sent
-    "X-Platform-Host": "The host that the job runs on.",
-    "X-Platform-Service": "The service that the job belongs to.",
-    "X-Platform-Project": "The project that the service belongs to.",
-    "Idempotency-Key": "Calls repeated with the same key within 24 hours count once.",
-}
-_VARIABLES = {name: f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS}
 
 
 def read_header(environ: Mapping[str, Any], name: str) -> str | None:

@@ -13,6 +13,7 @@ from obs.tenancy.auth import caller, operation
 blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data with OQL.")
 blp.after_request(compressed)
 
+_TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}
 _EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
 _CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")
 _PARAMS = about("Texts, numbers, booleans, nulls or lists by name: `:job` is that of job.", {"job": "backup"})
@@ -31,9 +32,6 @@ class QueryResultSchema(Schema):
     )
     columns = ma.fields.List(ma.fields.String(), metadata=about("The names of the columns."))
     rows = ma.fields.List(ma.fields.List(ma.fields.Raw(allow_none=True)), metadata=_CELLS)
-
-
-_TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}
 
 
 @operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)

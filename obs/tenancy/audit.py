@@ -43,6 +43,13 @@ class Action(StrEnum):
     JUDGE_INCIDENT = "judge incident"
 
 
+class Actor(NamedTuple):
+    """Who does something, such as ``ana`` or ``key 7 (nas)``, and the IP address of the client, if there is one."""
+
+    name: str
+    address: str = ""
+
+
 AUDIT = Source(
     name="audit",
     row="an entry of the audit log (only for admins)",
@@ -57,15 +64,6 @@ AUDIT = Source(
     tables=("audit",),
     admin_only=True,
 )
-
-
-class Actor(NamedTuple):
-    """Who does something, such as ``ana`` or ``key 7 (nas)``, and the IP address of the client, if there is one."""
-
-    name: str
-    address: str = ""
-
-
 COMMAND_LINE, SERVICE = Actor("command line"), Actor("obs")
 
 

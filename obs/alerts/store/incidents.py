@@ -152,10 +152,6 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
     return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, FALSE_ALARM)).fetchall())
 
 
-count_open = partial(count_rows, table="incidents", condition="ended_at IS NULL")
-save = partial(save_row, table="incidents")  # IntegrityError: one of the same job, kind and host is open
-
-
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
     """Correct the times of incidents that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`."""
     last = "SELECT max(id) FROM incidents WHERE started_at <= :start_ms OR started_at > :end_ms"
@@ -165,5 +161,7 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
         db.execute(moved, correction)
 
 
+count_open = partial(count_rows, table="incidents", condition="ended_at IS NULL")
+save = partial(save_row, table="incidents")  # IntegrityError: one of the same job, kind and host is open
 _IS_OLD = "started_at < :cutoff AND ended_at < :cutoff"
 delete_incidents_before = partial(delete_oldest, table="incidents", time="started_at", condition=_IS_OLD)

@@ -28,6 +28,7 @@ _LEAST_ATTEMPTS = 12  # in that day the machine may have been suspended, or its 
 _SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
 _MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
 KNOWN_SQL = "NOT (deliveries.reminder AND deliveries.attempts = 0)"  # a reminder to come may never be sent
+_REPORTED = "FROM incidents JOIN delivery_incidents ON incident_id = id WHERE delivery_id = ?"
 
 
 class State(StrEnum):
@@ -151,10 +152,6 @@ def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, Ne
     return said
 
 
-_REPORTED = "FROM incidents JOIN delivery_incidents ON incident_id = id WHERE delivery_id = ?"
-_LASTS = f"ended_at IS NULL AND news <> {News.FLAPPING:d}"
-
-
 def record(
     db: sqlite3.Connection,
     channels: Sequence[Channel],
@@ -219,11 +216,12 @@ def _plan_reminder(db: sqlite3.Connection, channel: Channel, delivery_id: int, n
     same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {_REPORTED})"  # if a person has sent it again
     planned = "SELECT id FROM deliveries WHERE channel_id = ? AND attempts = 0"
     db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})", (delivery_id, channel.id))
-    hours, events = channel.filter["reminder_hours"], _events(db, delivery_id, _LASTS)
+    lasts = f"ended_at IS NULL AND news <> {News.FLAPPING:d}"
+    hours, events = channel.filter["reminder_hours"], _events(db, delivery_id, lasts)
     if hours is None or not events:
         return
     reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)
-    add = f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {_REPORTED} AND {_LASTS}"
+    add = f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {_REPORTED} AND {lasts}"
     db.execute(add, (delivery_id,))
 
 

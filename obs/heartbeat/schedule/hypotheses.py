@@ -26,6 +26,9 @@ _LATTICE_BITS, _GAP_BITS = 1.0, 3.0  # far more jobs are started by a clock than
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
 _ALWAYS_BITS = (2.3, -0.4)  # jobs that run in every hour seldom leave out days, so they cost more, and all days less
 _SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their hour, so this is close enough
+_Draft = tuple[float, Lattice, Filling, list[tuple[str, int]]]
+"""The least description length with a lattice; the lattice; the slots that are filled in it; and the zones in which it
+is at the same moments, with their first offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +200,6 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))
     prior += 7 * (usual > 1.5 * DAY_MS)  # few jobs count days from a run, and fewer count months
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
-
-
-_Draft = tuple[float, Lattice, Filling, list[tuple[str, int]]]
-"""The least description length with a lattice; the lattice; the slots that are filled in it; and the zones in which it
-is at the same moments, with their first offsets."""
 
 
 def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, excused: set[int]) -> Iterator[Weighed]:

@@ -37,6 +37,7 @@ _PATIENCE = 0.002  # the share of the weight that the candidates still waiting n
 _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
 _ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _CACHED_FITS = 128
+_fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 
 
 def learn(
@@ -106,9 +107,6 @@ def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
         _fits.pop(next(iter(_fits)), None)
     _fits[zones, seen] = fit
     return None if fit.overdue_at is None else fit.overdue_at / SECOND_MS
-
-
-_fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 
 
 def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory: Memory) -> Fit:

@@ -36,6 +36,16 @@ _UNKNOWN = """
 """When nobody can know whether a job ran: during maintenance, its pauses, false alarms, and downtime."""
 _ITS_JOB = f"FROM jobs WHERE jobs.id = runs.job_id AND NOT {PAUSED_SQL}"  # no run is given up during a pause
 _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
+_FLAG_OVERDUE = (
+    "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
+    f" WHERE overdue_at <= :now AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
+    " ORDER BY overdue_at, id LIMIT :limit)"
+)
+_FLAG_OVERRUNNING = (
+    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} + {UNSEEN_MS_SQL} WHERE id IN ({_OPEN_RUNS}"
+    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now AND {_OVERRUNS_AT} + {UNSEEN_MS_SQL} <= :now"
+    " ORDER BY job_id, id LIMIT :limit)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,18 +257,6 @@ def _news(changed: Changed, expected: Expectation) -> str:
         return ""
     was, now = describe(before), describe(fit)
     return "" if was.summary == now.summary else f"{now.summary}\n{now.evidence}. Before: {was.summary}."
-
-
-_FLAG_OVERDUE = (
-    "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
-    f" WHERE overdue_at <= :now AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
-    " ORDER BY overdue_at, id LIMIT :limit)"
-)
-_FLAG_OVERRUNNING = (
-    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} + {UNSEEN_MS_SQL} WHERE id IN ({_OPEN_RUNS}"
-    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now AND {_OVERRUNS_AT} + {UNSEEN_MS_SQL} <= :now"
-    " ORDER BY job_id, id LIMIT :limit)"
-)
 
 
 def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:

@@ -113,6 +113,12 @@ _JOB_FILTERS = {
     "status": f"({STATE_SQL} = :status OR :status = 'trouble' AND {STATE_SQL} IN {TROUBLE})",
     **{name: f"a.{name} = :{name}" for name in PLACE},
 }
+_CHOSEN = "IN (SELECT value FROM json_each(?)) ORDER BY"
+_DELETIONS = (
+    f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN} job_id, received_at, id LIMIT ?)",
+    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN} job_id, started_at, id LIMIT ?)",
+    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN} id LIMIT min(?, 5))",  # with their rollups
+)
 
 
 def jobs(db: sqlite3.Connection, now_ms: int, *, after: str | None, limit: int, **filters: str | None) -> list[Job]:
@@ -240,14 +246,6 @@ def suggest_pin(db: sqlite3.Connection, name: str, pin: pins.Pin) -> None:
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:
     named = "SELECT id, name FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
     return dict(db.execute(named, (normalized(prefix), limit)).fetchall())
-
-
-_CHOSEN = "IN (SELECT value FROM json_each(?)) ORDER BY"
-_DELETIONS = (
-    f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN} job_id, received_at, id LIMIT ?)",
-    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN} job_id, started_at, id LIMIT ?)",
-    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN} id LIMIT min(?, 5))",  # with their rollups
-)
 
 
 def delete_jobs(db: sqlite3.Connection, limit: int, ids: Sequence[int]) -> int:

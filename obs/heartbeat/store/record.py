@@ -17,6 +17,7 @@ class Attribution(NamedTuple):
     project: str | None
 
 
+RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 NOWHERE = Attribution(None, None, None)
 _Known = tuple[int | None, Attribution]  # what is known of the place of a job or a run: the id and its parts
 _IS_PLACE = " AND ".join(f"coalesce({part}, '') = ?" for part in Attribution._fields)
@@ -32,9 +33,6 @@ def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = 
     values = tuple(value or "" for value in updated)
     found: int | None = first_value(db, f"SELECT id FROM attributions WHERE {_IS_PLACE}", values)
     return save_row(db, "attributions", updated._asdict()) if found is None else found
-
-
-RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
 class JobHeartbeat(NamedTuple):

@@ -34,6 +34,14 @@ _SQLITE_LIMITS = {
 }
 _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many", "too big")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
+_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
+_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
+_PERMITTED = frozenset(  # the functions that a query may call
+    ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
+    + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
+    + [function.name for function in (*_SCALARS, *_AGGREGATES)]
+    + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
+)
 _FETCH_ROWS = 256
 _CHECK_STEPS = 20_000  # of SQLite's virtual machine, after which limits are checked: about every two milliseconds
 
@@ -179,17 +187,6 @@ def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, 
 
         connection.set_authorizer(authorize)
         yield session
-
-
-_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
-_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
-
-_PERMITTED = frozenset(  # the functions that a query may call
-    ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
-    + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
-    + [function.name for function in (*_SCALARS, *_AGGREGATES)]
-    + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
-)
 
 
 _OF_PART: Any = {"total": total, "least": itemgetter(0), "most": itemgetter(-1), "sorted": pack}

@@ -21,6 +21,9 @@ AUTO_MS = (  # the intervals that EVERY AUTO chooses from
     *(DAY_MS, WEEK_MS),
 )
 MAX_AUTO_BUCKETS = 300
+_STEP_MS = 3 * DAY_MS  # no zone changes its clocks twice within it; some have within a week
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
 
 
 def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
@@ -195,11 +198,6 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
         return exact
     offset = min(offset_ms(moment_ms - 1, zone), offset_ms(moment_ms, zone))  # a midnight that is skipped is one, too
     return _moment(exact + offset, zone)
-
-
-_STEP_MS = 3 * DAY_MS  # no zone changes its clocks twice within it; some have within a week
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
 
 
 def _local(moment_ms: int, zone: ZoneInfo | None) -> int:

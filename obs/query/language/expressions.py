@@ -166,6 +166,12 @@ _FORMS: Mapping[Family, type] = {  # what an argument has to be, where an expres
     **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH, Family.WIDTH, Family.REGEX, Family.PATH), Literal),
     Family.AGGREGATE: Aggregate,
 }
+_LENGTHS = {Family.LENGTH, Family.WIDTH}
+_PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
+    Family.REGEX: (regular_expression, "regular expression", "RE2 has no back references and no look-around."),
+    Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
+}
+"""For each kind of pattern: what reads it, what an error calls it, and a hint."""
 
 
 def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[Checked]) -> list[Family]:
@@ -190,14 +196,6 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         if family in _PATTERNS:
             _check_pattern(argument, family)
     return families
-
-
-_LENGTHS = {Family.LENGTH, Family.WIDTH}
-_PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
-    Family.REGEX: (regular_expression, "regular expression", "RE2 has no back references and no look-around."),
-    Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
-}
-"""For each kind of pattern: what reads it, what an error calls it, and a hint."""
 
 
 def _check_pattern(pattern: Checked, family: Family) -> None:

@@ -30,6 +30,12 @@ class Cover:
 
 _DAY_FUNCTIONS = ("weekday", "date")
 _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)  # the same for a time and for the start of its hour, or its day in UTC
+IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
+"""Whether the result of a comparison changes after the constant, or at it: at the first of BETWEEN, after the second,
+and with other operators both."""
+_COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
+_LARGEST = 2**53  # above all values that cells have measured
+_MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
 
 
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
@@ -139,14 +145,6 @@ def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[s
         case Apply():
             for argument in expression.arguments:
                 yield from _columns(argument, functions)
-
-
-IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
-"""Whether the result of a comparison changes after the constant, or at it: at the first of BETWEEN, after the second,
-and with other operators both."""
-_COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
-_LARGEST = 2**53  # above all values that cells have measured
-_MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
 
 
 def _is_comparison(expression: Checked) -> TypeGuard[Apply]:

@@ -12,6 +12,7 @@ from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
 
 Value = str | int | float | None
+_MOST_OFFSETS = 10
 
 
 @dataclass(slots=True)
@@ -121,9 +122,6 @@ class Writer:
             return other
         whens = [f"WHEN {sql} < {self.bind(end)} THEN {sql} + {self.bind(offset)}" for _, end, offset in offsets]
         return f"CASE WHEN {sql} < {self.bind(offsets[0][0])} THEN {other} {' '.join(whens)} ELSE {other} END"
-
-
-_MOST_OFFSETS = 10
 
 
 # Operators

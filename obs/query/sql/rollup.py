@@ -39,18 +39,6 @@ _HAS_PART = (  # whether a cell has rows in a part
     " OR {cells}most BETWEEN parts.column1 AND parts.column2 THEN 1"
     f" WHEN {{cells}}least < parts.column1 AND {{cells}}most > parts.column2 THEN {_OF_PART} END"
 )
-
-
-class _Measure(NamedTuple):
-    """A column of the cells, over the rows that FILTER chooses. `of` is what is measured, or the ``key``, whose values
-    stay apart. What is measured of rows, such as their number, is measured of those with a key, if there is one.
-    """
-
-    name: str
-    filter: Checked | None
-    of: Checked | None = None
-
-
 _COMBINE: Mapping[str, str] = {  # what combines the partial results of each column of the cells; others stay separate
     **dict.fromkeys(("runs", "valued", "total", "squares_high", "squares_low"), "sum"),
     **dict.fromkeys(("least", "first_at"), "min"),
@@ -65,6 +53,16 @@ _OF_ROW: Mapping[str, str] = {
     "squares_low": "(({0} >> 16) * ({0} & 65535) & 32767) * 131072 + ({0} & 65535) * ({0} & 65535)",
 }
 """The columns of a cell for one row, with its value and its time. The square of a value may not fit into 64 bits."""
+
+
+class _Measure(NamedTuple):
+    """A column of the cells, over the rows that FILTER chooses. `of` is what is measured, or the ``key``, whose values
+    stay apart. What is measured of rows, such as their number, is measured of those with a key, if there is one.
+    """
+
+    name: str
+    filter: Checked | None
+    of: Checked | None = None
 
 
 @dataclass(kw_only=True)

@@ -12,6 +12,12 @@ from obs.sources import Column, Order, Type
 
 OPEN_VIRTUAL = "SELECT 1 FROM {} LIMIT 0"  # makes SQLite open a virtual table, such as a full-text index
 MANY_ROWS = 100_000  # among so many, finding out which ones to read takes longer than it saves
+_TRIGRAM = 3  # the length of the shortest text that a trigram index can find
+_MAX_TRIGRAMS = 12
+_FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
+_FREQUENT = 5_000  # messages that may be read although they are not in the window
+_ROWS_PER_FOUND = 4  # reading so many messages takes as long as finding one of them in the index
+_ROWS_PER_LATEST = 200  # as many may be read for each of the latest messages with a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +324,6 @@ def _beginning(pattern: str) -> str:
     found = re.match(r"\^?([\w :/=,-]*)(?![*?+{])", pattern)
     alternatives = "|" in (pattern if has_brackets else re.sub(r"\([^()]*\)", "", pattern))
     return "" if found is None or alternatives else found[1]
-
-
-_TRIGRAM = 3  # the length of the shortest text that a trigram index can find
-_MAX_TRIGRAMS = 12
-_FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
-_FREQUENT = 5_000  # messages that may be read although they are not in the window
-_ROWS_PER_FOUND = 4  # reading so many messages takes as long as finding one of them in the index
-_ROWS_PER_LATEST = 200  # as many may be read for each of the latest messages with a text
 
 
 def _trigram_query(text: str) -> str:
