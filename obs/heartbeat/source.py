@@ -35,6 +35,7 @@ STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
 
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 
+_UNITS = {"week": WEEK_MS, "day": DAY_MS, "hour": HOUR_MS, "five_minutes": 5 * MINUTE_MS}
 _PLACES = {"host": "The host it ran on", "service": "Its service", "project": "Its project"}
 _ATTRIBUTION = tuple(
     Column(name, Type.TEXT, f"attributions.{name}", f"{words} (X-Platform-{name.title()}).", join="attributions")
@@ -61,9 +62,6 @@ def _known(unit: str, parts: int = 1) -> str:
     known += f" FROM (SELECT 1 WHERE NOT {has_all}) CROSS JOIN {complete}"
     span = f"max(min({unit}) * {parts}, :first), min((max({unit}) + 1) * {parts}, :end)"
     return f"SELECT :first, :end WHERE {has_all} UNION ALL SELECT {span} FROM ({known}) GROUP BY run ORDER BY 1"
-
-
-_UNITS = {"week": WEEK_MS, "day": DAY_MS, "hour": HOUR_MS, "five_minutes": 5 * MINUTE_MS}
 
 
 def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:

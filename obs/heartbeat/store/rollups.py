@@ -59,6 +59,13 @@ class Cell(NamedTuple):
 _COLUMNS = ("runs", "first_at", "last_at", *Values._fields, *(f"late_{name}" for name in Values._fields))
 _CELL = ", ".join(_COLUMNS)
 _DONE = "ifnull(attempt, -1) = -1"  # NULL: rolled up; -1: cannot be, until one of its rows changes
+_ROWS = f"""
+    SELECT job_id, status, attribution_id, exit_code, NULL, started_at, duration_ms, late_ms FROM runs
+    WHERE started_at >= ?1 * {HOUR_MS} AND started_at < ?2 * {HOUR_MS}
+    UNION ALL SELECT job_id, NULL, attribution_id, NULL, kind, received_at,
+        iif(instr(message, char(0)), message, length(message)), NULL FROM events -- SQLite counts up to the first NUL
+    WHERE received_at >= ?1 * {HOUR_MS} AND received_at < ?2 * {HOUR_MS}
+"""
 
 Key = tuple[str, int, Series]  # where a cell is stored: the unit, its number, the series
 
@@ -140,15 +147,6 @@ def _can_be_stored(values: Values, unit: Unit) -> bool:
         return True
     is_small = values.sorted is None or len(values.sorted) <= LARGEST_BLOB
     return is_small and values.least >= 0 and (unit != "hour" or values.total <= LARGEST_TOTAL_MS)
-
-
-_ROWS = f"""
-    SELECT job_id, status, attribution_id, exit_code, NULL, started_at, duration_ms, late_ms FROM runs
-    WHERE started_at >= ?1 * {HOUR_MS} AND started_at < ?2 * {HOUR_MS}
-    UNION ALL SELECT job_id, NULL, attribution_id, NULL, kind, received_at,
-        iif(instr(message, char(0)), message, length(message)), NULL FROM events -- SQLite counts up to the first NUL
-    WHERE received_at >= ?1 * {HOUR_MS} AND received_at < ?2 * {HOUR_MS}
-"""
 
 
 def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
