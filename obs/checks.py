@@ -88,8 +88,7 @@ def _job(db: sqlite3.Connection, check: str) -> store.Job:
     job_id = int(check, 16) if re.fullmatch("0{25}[0-9a-f]{15}", check) else 0
     if name := store.name_of_uuid(db, check.lower()):
         job_id = store.job_id(db, name) or 0
-    found = store.jobs_by_id(db, [job_id], caller().now_ms)
-    if not found:
+    if not (found := store.jobs_by_id(db, [job_id], caller().now_ms)):
         raise no_job(check)
     return found[job_id]
 

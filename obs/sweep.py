@@ -90,8 +90,7 @@ class Sweeper:
             self._queue.swept(org, sweep(self._alerts, org, now, zones, self.lend, until))
 
         until = time.monotonic() + LEARNING_SECONDS
-        due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
-        if due:
+        if due := self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms):
             random.shuffle(due)
             with self._tenancy.control.read() as db:
                 viewer_zones = store.viewer_zones(db)

@@ -53,8 +53,7 @@ def parse_time(text: str, now_ms: int) -> int:
     text = text.strip()
     if text.lower() == "now":
         return now_ms
-    relative = _RELATIVE.fullmatch(text)
-    if relative is None:
+    if (relative := _RELATIVE.fullmatch(text)) is None:
         return parse_iso(text)
     sign, amount, unit = relative.groups()
     moment = now_ms + (1 if sign == "+" else -1) * int(amount) * _UNIT_MS[unit]

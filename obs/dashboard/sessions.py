@@ -32,8 +32,7 @@ def find_viewer() -> Caller | None:
 
 def viewer() -> Caller:
     """The person who is signed in, as a caller of the services. Raises ServiceError (401) when nobody is."""
-    found = find_viewer()
-    if found is None:
+    if (found := find_viewer()) is None:
         hint = "Nothing was saved. Sign in in another tab, then go back and submit again."
         raise ServiceError("unauthorized", "You are not signed in.", hint=hint)
     return found

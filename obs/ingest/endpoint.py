@@ -42,8 +42,7 @@ class HeartbeatEndpoint:
         method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
         asked = "GET" if method == "HEAD" else method  # where GET is supported, HEAD is
         for protocol in self._protocols:
-            route = protocol.route(path)
-            if route is not None:
+            if (route := protocol.route(path)) is not None:
                 environ[ENDPOINT] = route.endpoint
                 status, headers, body = self._respond(protocol, route, asked, environ)
                 start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])

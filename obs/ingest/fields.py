@@ -137,8 +137,7 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller)
     values: dict[str, Any] = {}
     fields = FIELDS_OF[kind]
     for name, value in sent.items():
-        field = fields.get(name)
-        if field is None:
+        if (field := fields.get(name)) is None:
             hint = f"{kind.name.lower()} accepts {', '.join(sorted(fields))}."
             raise invalid_field(place, name, "Unknown field.", hint=hint)
         if value is None:

@@ -99,8 +99,7 @@ def change_user(verb: str) -> ResponseReturnValue:
 
 @blp.post(f"/sessions/<{ROW_ID}:number>/end")
 def end_session(number: int) -> ResponseReturnValue:
-    ended = _sessions(viewer()).get(number)
-    if ended is None:
+    if (ended := _sessions(viewer()).get(number)) is None:
         raise ServiceError("missing_scope", "This is not one of your sessions.")
     service.end_session(services().tenancy, ended, viewer().actor, Action.END_SESSION, ended.name)
     return forms.saved("Session ended.", "dashboard.settings.page", _anchor="sessions")

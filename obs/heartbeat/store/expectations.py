@@ -321,8 +321,7 @@ def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None =
 
 def note_copied(db: sqlite3.Connection, now_ms: int) -> None:
     """Note that a restored or imported file knows nothing of what ran since its last heartbeat."""
-    last = first_value(db, "SELECT max(received_at) FROM events")
-    if last is not None:
+    if (last := first_value(db, "SELECT max(received_at) FROM events")) is not None:
         note_downtime(db, last, now_ms)
 
 

@@ -130,8 +130,7 @@ def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, st
     if plan.around is not None:
         length = times.write_duration(plan.within_ms)
         yield "around", f"the rows of {length} before each annotation, and of {length} after it, instead of the window"
-    cover = find_cover(plan, scan, session)
-    if cover is not None:
+    if (cover := find_cover(plan, scan, session)) is not None:
         for grain, spans in cover.spans:
             count = sum(end - first for first, end in spans)
             first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))

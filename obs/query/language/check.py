@@ -196,8 +196,7 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
 
 
 def _annotations(statement: nodes.Select, sources: Mapping[str, Source]) -> Plan | None:
-    around = statement.around
-    if around is None:
+    if (around := statement.around) is None:
         return None
     columns = [nodes.Name(around.span, name) for name in ("time", "name", "title")]
     items = tuple(nodes.Item(column, None, column.name) for column in columns)
@@ -251,8 +250,7 @@ def _count(literal: nodes.Literal | None, *, least: int) -> int | None:
 def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
     if literal is None:
         return None
-    zone = find_zone(str(literal.value))
-    if zone is None:
+    if (zone := find_zone(str(literal.value))) is None:
         message, example = f"There is no time zone {literal.value}.", "a time zone such as 'Europe/Berlin'"
         known = sorted(name for name in available_timezones() if "/" in name)  # MST is similar to PST, and no advice
         advice = f"Write {example}."

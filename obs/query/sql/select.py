@@ -61,8 +61,7 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
 
 def select_frequent(plan: Plan, scan: Scan, *, is_latest: bool) -> SqlStatement | None:
     """The SELECT of a row if many of the latest rows have the texts that WHERE looks for; None for any other WHERE."""
-    texts = _texts(plan.where)
-    if not texts:
+    if not (texts := _texts(plan.where)):
         return None
     sql = RowSelect(plan, scan)
     ratio = _ROWS_PER_LATEST if is_latest and len(terms(plan.where)) == len(texts) else _ROWS_PER_FOUND
