@@ -176,8 +176,8 @@ def list_of(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma
     """The schema of a list of `item` under `name`, and if it is `paged`, of the cursor for the next page."""
     fields: dict[str, Field] = {name: ma.fields.List(ma.fields.Nested(item))}
     if paged:
-        about = "Send it as cursor to get the next page; null on the last page."
-        fields["next_cursor"] = ma.fields.Str(allow_none=True, metadata={"description": about})
+        description = "Send it as cursor to get the next page; null on the last page."
+        fields["next_cursor"] = ma.fields.Str(allow_none=True, metadata=about(description))
     return Schema.from_dict(fields, name=f"{item.__name__.removesuffix('Schema')}ListSchema")
 
 

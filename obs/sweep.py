@@ -186,17 +186,18 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
 
 
 def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
-    """Open and close incidents; of some jobs, only open those of failed and lost runs."""
+    """Open and close incidents; with `job_ids`, only those of jobs whose failed or lost run has none yet."""
     databases = alerts.tenancy.databases
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, seen, job_ids)
-    begun = {problem.job_id for problem in to_open if job_ids is None or problem.kind in ("failing", "lost")}
-    if concerned := sorted(begun if job_ids is not None else begun | {job_id for job_id, _ in to_close}):
-        channels = alerts.channels(org)
-        for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
-            batch = concerned[start : start + _INCIDENTS_A_BATCH]
-            databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, seen=seen))
-            alerts.woken.add(org)
+    if job_ids is not None:
+        to_open, to_close = [one for one in to_open if one.kind in ("failing", "lost")], []
+    concerned = sorted({one.job_id for one in to_open} | {job_id for job_id, _ in to_close})
+    channels = alerts.channels(org) if concerned else ()
+    for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
+        batch = concerned[start : start + _INCIDENTS_A_BATCH]
+        databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, seen=seen))
+        alerts.woken.add(org)
 
 
 def _correct(db: sqlite3.Connection, seen: Reading) -> None:

@@ -303,5 +303,5 @@ def _settling(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int)
 
 
 def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **others: str | int) -> int:
-    about = {"channel_id": channel.id, "channel": channel.name, "state": State.PENDING, "reminder": 0}
-    return save_row(db, "deliveries", {**about, "created_at": now_ms, "next_attempt_at": due_at, **others})
+    known = {"channel_id": channel.id, "channel": channel.name, "state": State.PENDING, "reminder": 0}
+    return save_row(db, "deliveries", {**known, "created_at": now_ms, "next_attempt_at": due_at, **others})

@@ -25,7 +25,7 @@ def index_messages(db: sqlite3.Connection, limit: int) -> int:
     return int(count)
 
 
-_OLD = (
+_OLD = (  # events, runs, maintenance windows, unknown times, and the names in attributions
     # Events of an open run stay.
     "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?1"
     f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
@@ -47,7 +47,7 @@ _OLD = (
 
 
 def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` events before `cutoff`; without any, runs; without any, unused names. Returns how many."""
+    """Delete at most `limit` rows of the first kind in _OLD that has any from before `cutoff`. Returns how many."""
     return next(filter(None, (db.execute(deletion, (cutoff, limit)).rowcount for deletion in _OLD)), 0)
 
 

@@ -240,7 +240,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
 
 
 # What is said of a query that goes over a limit. The hints name numbers that work.
-_UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
+_UNITS_MS = (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1)
 _NARROWER = "Narrow the window, or choose one job with WHERE job = '...'."
 
 
@@ -261,7 +261,7 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
     ways = []
     each = limits.max_rows // groups
     if each >= 2:
-        unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
+        unit = next(unit for unit in _UNITS_MS if interval_ms % unit == 0)
         interval = -(-((window.length_ms - 1) // (each - 1) + 1) // unit) * unit
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
         ways.append(f"narrow the window to {longest((each - 1) * interval_ms)}")
@@ -289,5 +289,5 @@ def too_slow(limits: Limits, seconds: float) -> ServiceError:
 
 def longest(length_ms: int) -> str:
     """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
-    unit = next(unit for unit in _UNITS.values() if length_ms >= unit)
+    unit = next(unit for unit in _UNITS_MS if length_ms >= unit)
     return write_duration(length_ms // unit * unit)
