@@ -56,7 +56,6 @@ def since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) ->
         first, last = max(_MIN_BEFORE, start - (count - start) // 2), min(start + start // 2, count - lengths[0])
         old = [cost for w in weigh_again(part(0, start).hypothesis, times[:last]) for cost in w.account.each]
         new = [cost for w in weigh_again(part(start, count).hypothesis, times[first:]) for cost in w.account.each]
-        old[:0] = [0.0] * (last - len(old))  # a gap says nothing about the first one
         near = min(range(first, last + 1), key=lambda at: sum(old[:at]) + sum(new[at - first :]))
         most, start = max((most, start), (saved_bits(near), near))
     return start

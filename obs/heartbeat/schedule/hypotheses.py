@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, compress, pairwise
 from operator import add, itemgetter
@@ -61,8 +61,8 @@ class Weighed:
 
     @property
     def fitted(self) -> int:
-        """How many heartbeats match. A gap says nothing about the first one, so that one always does."""
-        return sum(bits < OUTLIER_BITS for bits in self.account.filling.costs) + (self.hypothesis.lattice is None)
+        """How many heartbeats match."""
+        return sum(bits < OUTLIER_BITS for bits in self.account.filling.costs)
 
 
 class Past:
@@ -188,15 +188,15 @@ def _excused(times: Times, unknown: Sequence[Interval]) -> set[int]:
 
 
 def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
-    """The hypothesis that each heartbeat comes one usual gap after the one before. The first costs as one on time."""
+    """The hypothesis that each heartbeat comes one usual gap after the one before. The first one always does."""
     gaps = [later - earlier for earlier, later in pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(tuple(residuals), 1, usual) or [OUTLIER_BITS] * len(residuals)
-    filling = fill(list(accumulate(steps)), residuals, bits)
-    recent = account(filling, filling.slots)
+    filling = fill([0, *accumulate(steps)], [0, *residuals], [0.0, *bits])
+    recent = account(replace(filling, residuals=filling.residuals[1:]), filling.slots)
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))
     prior += 7 * (usual > 1.5 * DAY_MS)  # few jobs count days from a run, and fewer count months
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))

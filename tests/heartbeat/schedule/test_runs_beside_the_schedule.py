@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from obs.heartbeat.schedule import describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import cron, delayed, slots
@@ -27,6 +29,21 @@ def test_a_job_that_is_often_run_by_hand_has_the_schedule_of_its_other_runs() ->
     assert fit.is_regular
     assert fit.overdue_at is not None
     assert fit.overdue_at < slots("0 7 * * 1-5", "UTC", "2025-01-10 00:00", 151)[-1] + HOUR_MS
+
+
+@pytest.mark.parametrize("again_ms", [3 * SECOND_MS, MINUTE_MS, 10 * MINUTE_MS])
+@pytest.mark.parametrize("interval_ms", [DAY_MS, 7 * DAY_MS, 30 * DAY_MS])
+def test_a_young_job_that_is_run_again_soon_is_not_expected_again_as_soon(again_ms: int, interval_ms: int) -> None:
+    first = slots("0 2 * * *", "UTC", "2025-01-10 00:00", 1)[0]
+    second = first + interval_ms
+    assert overdue_at([first, second, second + again_ms]) > second + DAY_MS - HOUR_MS
+
+
+def test_a_young_job_that_is_run_again_during_maintenance_keeps_its_schedule() -> None:
+    times = slots("0 * * * *", "UTC", "2025-01-10 00:00", 3)
+    times[2:] = [times[2] - 5 * SECOND_MS, times[2]]
+    fit = learn(times, unknown=[(times[0], times[2] - 10 * MINUTE_MS)])
+    assert describe(fit).cron == "0 * * * *"
 
 
 def test_extra_manual_runs_do_not_change_what_is_expected() -> None:
