@@ -37,10 +37,13 @@ class Stream(NamedTuple):
         return describe(self.fit)
 
 
-def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callable[..., Fit]) -> list[Stream]:
+def streams(
+    runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callable[..., Fit], now_ms: int
+) -> list[Stream]:
     """The streams of a job after its latest `runs`, as (time, host). `known` are those after the runs before.
 
     If nearly all runs are of hosts that report regularly, also between those of others, they do not share a schedule.
+    A host that is silent at `now_ms` is not added: somebody may have said that it is not to be waited for.
     """
     times, everything = defaultdict[str, list[int]](list), sorted(time for time, _ in runs)
     for time, host in sorted(runs):
@@ -52,7 +55,7 @@ def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callabl
     for host in sorted(times.keys() - found.keys(), key=lambda host: (len(times[host]), times[host])):
         if possible <= (0 if found else nearly_all):
             break
-        if _has_own_schedule(times[host], everything, learn):
+        if _has_own_schedule(times[host], everything, learn, now_ms):
             own.append(host)
         else:
             possible -= len(times[host])
@@ -76,7 +79,7 @@ def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callabl
     return list(found.values())
 
 
-def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Callable[..., Fit]) -> bool:
+def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Callable[..., Fit], now_ms: int) -> bool:
     """Whether a host reports regularly, and most of what others have reported since lies within its usual intervals."""
     if len(seen) <= _LEAST_RARELY or is_irregular(seen):
         return False
@@ -87,7 +90,7 @@ def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Cal
     usual_ones = [(start, end) for start, end in pairwise(seen) if end - start <= _ORDINARY * usual]
     within = sum(bisect_left(everything, end) - bisect_left(everything, start) - 1 for start, end in usual_ones)
     enough = max(_LEAST_RARELY, (len(everything) - bisect_left(everything, seen[0]) - len(seen)) / 2)  # half of others
-    if len(seen) <= least or within < enough or everything[-1] - seen[-1] > _NOT_YET_DUE * usual:
+    if len(seen) <= least or within < enough or now_ms - seen[-1] > _NOT_YET_DUE * usual:
         return False
     fit = learn(seen, None)
     placed = fit.hypothesis.lattice.placed if fit.hypothesis and fit.hypothesis.lattice else 1

@@ -117,6 +117,18 @@ def test_a_host_whose_incident_is_a_false_alarm_is_not_waited_for_until_it_repor
     assert open_ones(silent) == ["backup on nas01"]
 
 
+def test_false_alarms_end_the_incidents_of_hosts_that_fell_silent_together(watched: Watched) -> None:
+    watched.send(daily(range(20), *NAMES))
+    watched.until(START + 20 * DAY_MS + HOUR_MS)
+    assert sorted(open_ones(watched)) == ["backup on nas01", "backup on nas02"]
+    for one in [one for one in watched.incidents() if one["ended_at"] is None]:
+        judged = watched.client.post(f"/api/v1/incidents/{one['id']}/feedback", json={"verdict": "false_alarm"})
+        assert judged.status_code == 200
+        for _ in range(3):
+            watched.sweep()
+        assert one["subject"] not in open_ones(watched)
+
+
 def test_a_changed_schedule_ends_the_wait_for_all_hosts(silent: Watched) -> None:
     assert (
         silent.client.patch("/api/v1/jobs/backup", json={"schedule_changed_at": format_ms(silent.clock())}).status_code
@@ -201,13 +213,13 @@ def never(*_: Any) -> Fit:
 
 def test_many_hosts_with_few_runs_take_no_time_to_learn() -> None:
     runs = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(3) for at in range(80)]
-    assert hosts.streams(runs, [], never) == []
+    assert hosts.streams(runs, [], never, runs[-1][0]) == []
 
 
 def test_regular_hosts_take_no_time_to_learn_while_too_many_runs_are_of_others() -> None:
     regular = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(40) for at in range(3)]
     others = [(START + hour * HOUR_MS + 20 * MINUTE_MS, f"container{hour}") for hour in range(40)]
-    assert hosts.streams(regular + others, [], never) == []
+    assert hosts.streams(regular + others, [], never, others[-1][0]) == []
 
 
 def test_no_more_hosts_are_learned_when_as_many_are_known_as_are_told_apart() -> None:
@@ -219,8 +231,8 @@ def test_no_more_hosts_are_learned_when_as_many_are_known_as_are_told_apart() ->
         learned.append(times)
         return overdue.expect(times, (), ["UTC"], None, fit).fit
 
-    known = hosts.streams(runs, [], learn)
+    known = hosts.streams(runs, [], learn, runs[-1][0])
     assert [one.host for one in known] == names[:16]
     learned.clear()
-    assert hosts.streams(runs, known, learn) == known
+    assert hosts.streams(runs, known, learn, runs[-1][0]) == known
     assert learned == [one.memory.times for one in known]

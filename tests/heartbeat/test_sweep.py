@@ -166,6 +166,26 @@ def test_a_run_that_takes_too_long_is_overrunning_then_lost(
     assert _job(client)["overrunning"] is False
 
 
+def test_runs_that_failed_at_once_do_not_shorten_how_long_a_run_may_take(
+    send: Sender, client: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    for exit_code, minutes, runs in ((0, 10, 5), (1, 0, 100)):
+        for _ in range(runs):
+            clock.advance(hours=1)
+            send("start")
+            clock.advance(minutes=minutes)
+            send("end", exit_code=exit_code)
+            sweep()
+    clock.advance(hours=1)
+    send("start")
+    clock.advance(minutes=10)
+    sweep()
+    assert _job(client)["overrunning"] is False
+    clock.advance(minutes=5)
+    sweep()
+    assert _job(client)["overrunning"] is True
+
+
 def test_a_run_of_a_new_job_is_lost_after_7_days(send: Sender, clock: Clock, sweep: Sweep, run_of: RunOf) -> None:
     started = send("start")
     sweep()

@@ -85,8 +85,12 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
 
 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, str]], list[int]]:
-    """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their hosts, and durations."""
-    last = "SELECT heartbeat_at, duration_ms, host FROM runs LEFT JOIN attributions AS a ON a.id = attribution_id"
+    """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their hosts, and the durations.
+
+    How long failed runs took is left out: many end at once.
+    """
+    last = f"SELECT heartbeat_at, iif(status = {Status.SUCCESS:d}, duration_ms, NULL) AS duration_ms, host"
+    last += " FROM runs LEFT JOIN attributions AS a ON a.id = attribution_id"
     last += " WHERE job_id = ? AND heartbeat_at <= ? ORDER BY started_at DESC LIMIT ?"
     rows = db.execute(last, (job_id, now_ms + FUTURE_MS, HISTORY)).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
@@ -161,7 +165,7 @@ def expectation(
         seen = times[bisect_left(times, since) :]
         return overdue.expect(seen, (), zones, None, fit, max(seen, default=None), unknown, job.waits).fit
 
-    found = hosts.streams(reported, stored, learn)
+    found = hosts.streams(reported, stored, learn, now_ms)
     expected = replace(expected, memory=memory, streams=[one for one in found if one not in stored])
     first = min((one for one in found if one.overdue_at), key=lambda one: one.overdue_at or 0, default=None)
     if first is None:
