@@ -44,7 +44,7 @@ class ServiceError(Exception):
 
     def __post_init__(self) -> None:
         self.status, meaning = ERROR_CODES[self.error]
-        self.message = self.message or meaning
+        self.message, self.headers = self.message or meaning, dict(self.headers)
         if self.error in _RETRY_AFTER_SECONDS:
             self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
         if self.status in (401, 403, 405, 413, 429):  # granian closes the connection if the body was not read

@@ -84,7 +84,7 @@ class Sweeper:
             if refused := self._queue.refused.get(org):  # clients send again within a minute
                 end = min(refused[1] + MINUTE_MS, seen.now_ms)
                 self._tenancy.databases.write(org, partial(expectations.note_downtime, start=refused[0], end=end))
-                self._queue.refused.pop(org)
+                self._queue.excused(org, refused)
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
             now = seen._replace(now_ms=round((self._monotonic() + offset) * 1000))  # others may have taken long
             self._queue.swept(org, sweep(self._alerts, org, now, zones, self.lend, until))

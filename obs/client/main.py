@@ -48,7 +48,7 @@ def _report(options: argparse.Namespace, command: list[str]) -> int:
     if options.command == "run":
         return Run(command, outbox, options).report()
     if options.command == "log":
-        for message in messages(os.fsencode(options.text) if options.text else sys.stdin.buffer.read()):
+        for message in messages(os.fsencode(options.text) if options.text is not None else sys.stdin.buffer.read()):
             outbox.add("log", run_id=None, message=message)
     if options.command == "ping" and options.systemd:
         return int(import_module(".setup", __package__).report_unit(outbox))

@@ -46,7 +46,8 @@ def login(options: Any) -> None:
 def systemd(options: Any) -> None:
     """Print a drop-in, with which systemd calls `report_unit` before a unit starts and after it has ended."""
     program = quote(_PROGRAM).replace("%", "%%").replace("$", "$$")
-    sys.stdout.write(_DROP_IN.format(unit=options.unit.removesuffix(".service"), program=program))
+    unit = options.unit.removesuffix(".service").removesuffix(".timer")
+    sys.stdout.write(_DROP_IN.format(unit=unit, program=program))
 
 
 def report_unit(outbox: Outbox) -> int:

@@ -94,10 +94,11 @@ def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     step = -(-len(times) // max(20, shutil.get_terminal_size().columns - max(map(_width, lines)) - 24))
     drawn = []
     for name, values in lines.items():
-        low, high = (find(value or 0 for value in (0, *values.values())) for find in (min, max))
+        known = [value for value in values.values() if value is not None]
+        low, high = min([0, *known]), max([0, *known])  # bars begin at 0
         parts = ([values.get(time) for time in times[start : start + step]] for start in range(0, len(times), step))
         tops = (max((value for value in part if value is not None), default=None) for part in parts)
         blocks = (" " if top is None else "▁▂▃▄▅▆▇█"[round((top - low) / ((high - low) or 1) * 7)] for top in tops)
-        drawn.append((name, "".join(blocks), low, high))
+        drawn.append((name, "".join(blocks), min(known, default=None), max(known, default=None)))
     merged = f", the highest of each {step}" if step > 1 else ""
     return table(("", f"{times[0][:16]} to {times[-1][:16]} (UTC){merged}", "LOW", "HIGH"), drawn)

@@ -40,7 +40,14 @@ class SweepQueue:
 
     def note_refused(self, org: Org, now_ms: int) -> None:
         """Note that a heartbeat could not be stored: nobody can know which jobs run until it is sent again."""
-        self.refused[org] = self.refused.get(org, (now_ms, now_ms))[0], now_ms
+        with self._lock:
+            self.refused[org] = self.refused.get(org, (now_ms, now_ms))[0], now_ms
+
+    def excused(self, org: Org, refused: tuple[int, int]) -> None:
+        """Forget that heartbeats were refused, unless another one was since."""
+        with self._lock:
+            if self.refused.get(org) == refused:
+                del self.refused[org]
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""

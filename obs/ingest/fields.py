@@ -171,6 +171,11 @@ def read_name_in_path(text: str) -> str:
     return valid_name(text, "path", "job_name")
 
 
+def read_query(environ: Mapping[str, Any]) -> str:
+    """The query string. WSGI decodes it as Latin-1; clients send UTF-8."""
+    return str(environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
+
+
 def read_header(environ: Mapping[str, Any], name: str) -> str | None:
     """One of HEADERS in a WSGI environment, or None. Raises ServiceError (422)."""
     value: str | None = environ.get(_VARIABLES[name])

@@ -91,9 +91,7 @@ def _submission(caller: Caller, name: str, kind: Kind, sent: dict[str, Any], env
 def _query_parameters(environ: Mapping[str, Any]) -> dict[str, str]:
     """The parameters in the query string. Raises ServiceError (422) for one that appears twice."""
     parameters: dict[str, str] = {}
-    if not (query := environ.get("QUERY_STRING")):
-        return parameters
-    for name, value in parse_qsl(query.encode("latin-1").decode("utf-8", "replace"), keep_blank_values=True):
+    for name, value in parse_qsl(fields.read_query(environ), keep_blank_values=True):
         if name in parameters:
             raise invalid_field("query", name, "Appears more than once.")
         parameters[name] = value

@@ -20,7 +20,7 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
-from obs.ingest.fields import read_attribution, read_duration, read_name_in_path
+from obs.ingest.fields import read_attribution, read_duration, read_name_in_path, read_query
 from obs.ingest.protocol import HeartbeatProtocol, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate_ping
@@ -60,7 +60,7 @@ class SentryProtocol(HeartbeatProtocol):
         path = _CRON.fullmatch(environ["PATH_INFO"])
         assert path is not None
         caller = authenticate_ping(tenancy, environ, path["key"])
-        sent: dict[str, Any] = dict(parse_qsl(environ.get("QUERY_STRING") or ""))
+        sent: dict[str, Any] = dict(parse_qsl(read_query(environ)))
         sent |= json_object(body, _JSON) if (body := read_body(environ)) else {}
         return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
 

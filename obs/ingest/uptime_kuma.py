@@ -9,7 +9,7 @@ from obs.client.run import messages
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
-from obs.ingest.fields import read_attribution, read_duration
+from obs.ingest.fields import read_attribution, read_duration, read_query
 from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.tenancy.auth import Tenancy, authenticate_ping
 
@@ -34,8 +34,7 @@ class UptimeKumaProtocol(HeartbeatProtocol):
     def _read(self, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
         uuid = PingUuid(environ["PATH_INFO"][len(_PREFIX) :].removesuffix("/").lower())
         caller = authenticate_ping(tenancy, environ, uuid, is_uuid=True)
-        query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
-        sent = {name: values[0] for name, values in parse_qs(query).items()}
+        sent = {name: values[0] for name, values in parse_qs(read_query(environ)).items()}
         *output, last = messages(sent.get("msg", "").encode()) or [""]
         status = Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED
         outcome: dict[str, Any] = {"status": status, "duration_ms": read_duration(sent.get("ping"), 1)}

@@ -18,6 +18,7 @@ from obs.tenancy import keys
 from obs.tenancy.auth import Caller
 
 FORMATS = ("application/json", "text/csv", "application/x-ndjson")
+_NOT_SET = "(not set)"
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets know the full-width signs too
 
 
@@ -58,8 +59,7 @@ class QueryService:
         place, value = plan.outputs.index(output), output.expression
         returns_all = (plan.top, plan.limit, plan.offset, plan.having) == (None, None, 0, None)
         absent = 0 if returns_all and isinstance(value, Aggregate) and value.name == "count" else None
-        groups = (["(not set)" if cell is None else cell for cell in (*row[:place], *row[place + 1 :])] for row in rows)
-        found = {", ".join(map(str, group)): row[place] for group, row in zip(groups, rows, strict=True)}
+        found = {", ".join(map(_in_group, (*row[:place], *row[place + 1 :]))): row[place] for row in rows}
         return found or {"": absent}, absent
 
     def returns_numbers(self, statement: str) -> bool:
@@ -72,6 +72,14 @@ class QueryService:
             and (plan.grouped, plan.explain, plan.is_derived, plan.interval_ms) == (True, False, False, None)
             and {moment.text for moment in (plan.window.since, plan.window.until) if moment} <= {None, *DAYS}
         )
+
+
+def _in_group(cell: Any) -> str:
+    """A cell in the text of a group. A text is quoted if it could be taken for two cells, or for another one."""
+    if cell is None:
+        return _NOT_SET
+    is_plain = isinstance(cell, str) and cell != _NOT_SET and ", " not in cell and not cell.startswith('"')
+    return cell if is_plain else json.dumps(cell, ensure_ascii=False)
 
 
 def converted(result: bytes, mimetype: str) -> bytes | str:

@@ -149,7 +149,11 @@ class Bodies:
             late = time.monotonic() - self.patience_seconds
             peers = {peer for begun, peer in list(self.waiting.values()) if begun <= late}
             if peers:
-                closed = close_silent_connections(peers, self.patience_seconds)
+                try:
+                    closed = close_silent_connections(peers, self.patience_seconds)
+                except OSError as error:  # there are no more descriptors
+                    _log.warning("connections whose bodies do not arrive cannot be closed: %s", error)
+                    continue
                 _log.warning("closed %d connections from %s: bodies did not arrive", closed, ", ".join(sorted(peers)))
 
 

@@ -88,6 +88,18 @@ def test_the_group_without_a_value_is_called_not_set(world: World, receiver: Rec
     assert message["title"].startswith("failures: (not set) is firing since ")
 
 
+def test_groups_of_several_columns_with_the_same_text_are_told_apart(world: World) -> None:
+    query = "SELECT count(*) FROM runs BY host, job LAST 1h"
+    alert = create_alert(world, query=query)
+    for job, host, times in (("b, c", "a", 2), ("c", "a, b", 3), ("d", "(not set)", 4), ("d2", None, 5)):
+        for _ in range(times):
+            headers = {} if host is None else {"X-Platform-Host": host}
+            world.client.post("/api/v1/heartbeat/ping", json={"name": job}, headers=headers)
+    evaluate(world, seconds=1)
+    firing = {group: one["value"] for group, one in shown_alert(world, alert)["firing"].items()}
+    assert firing == {'a, "b, c"': 2, '"a, b", c': 3, '"(not set)", d': 4, "(not set), d2": 5}
+
+
 @pytest.mark.parametrize(("no_data", "states"), [("keep", "firing"), ("ok", "ok"), ("alert", "firing")])
 def test_what_no_data_means_for_an_alert_that_fires(world: World, no_data: str, states: str) -> None:
     query = "SELECT avg(duration_ms) FROM runs LAST 1h"

@@ -138,10 +138,10 @@ def test_a_unit_waits_only_briefly_for_a_server_that_hangs(
 
 
 @pytest.mark.deploy
-@pytest.mark.parametrize("unit", ["backup", "backup.service", "backup@photos.service"])
+@pytest.mark.parametrize("unit", ["backup", "backup.service", "backup.timer", "backup@photos.service"])
 def test_systemd_accepts_the_drop_in(machine: Machine, tmp_path: Path, unit: str) -> None:
     text = drop_in(machine, unit)
-    name = unit if unit.endswith(".service") else f"{unit}.service"
+    name = f"{unit.removesuffix('.service').removesuffix('.timer')}.service"
     path = re.search(r"/etc/systemd/system/([^\s,]+)", text)
     assert path is not None
     assert path[1] == f"{name}.d/obs.conf"

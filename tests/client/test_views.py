@@ -109,9 +109,9 @@ def test_a_result_has_aligned_columns(machine: Machine) -> None:
 def test_a_timeseries_is_a_chart(machine: Machine, client: KeyClient, clock: Clock) -> None:
     window = "EVERY 1h BETWEEN '2026-06-21T08:00:00Z' AND '2026-06-21T13:00:00Z'"
     assert shown(machine, "query", f"SELECT count(*) AS runs, max(duration_ms) AS longest FROM runs {window}") == [
-        "         2026-06-21T08:00 to 2026-06-21T12:00 (UTC)  LOW  HIGH",
-        "runs     ▁▅█▁▅                                       0    2",
-        "longest   ▃▅ █                                       0    6000",
+        "         2026-06-21T08:00 to 2026-06-21T12:00 (UTC)  LOW   HIGH",
+        "runs     ▁▅█▁▅                                       0     2",
+        "longest   ▃▅ █                                       1500  6000",
     ]
     by_job = shown(machine, "query", f"SELECT count(*) AS runs FROM runs BY job {window}")
     assert [line.split("  ")[0] for line in by_job[1:]] == ["a runs", "写真 runs"]

@@ -139,6 +139,9 @@ def test_check_ins_by_url(web: FlaskClient, ping_key: str, rows: Rows) -> None:
     assert web.put(f"{base}/?status=ok").status_code == 405
     assert name_and_statuses(rows) == [("nightly", 1), ("nightly@dev", 2)]
     assert [(row["duration_ms"], row["run_id"]) for row in rows(RUNS)] == [(2000, ID.replace("-", "")), (None, None)]
+    raw = {"QUERY_STRING": "status=ok&environment=prüfung".encode().decode("latin-1")}
+    assert web.get(base, environ_overrides=raw).status_code == 200
+    assert name_and_statuses(rows)[-1] == ("nightly@prüfung", 1)
 
 
 @pytest.mark.parametrize(
