@@ -12,7 +12,7 @@ All times are milliseconds of wall time (see clock.py).
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,7 +105,8 @@ class Lattice:
         parts, ahead, whole = (self.slots, ahead_ms, DAY_MS) if is_by_day else (self.open, ahead_ms // HOUR_MS, 24)
         shift = (parts[0] + ahead) // whole
         moved = [part + ahead - shift * whole for part in parts]
-        later, around = sum(part >= whole for part in moved), tuple(sorted(part % whole for part in moved))
+        at = bisect_left(moved, whole)
+        later, around = len(moved) - at, (*[part - whole for part in moved[at:]], *moved[:at])
         slots, hours_open = (around, self.open) if is_by_day else (self.slots, around)
         more = later * (1 if is_by_day else len(slots))
         return Lattice(self.period_ms, slots, hours_open, self.bits, self.placed), shift, more

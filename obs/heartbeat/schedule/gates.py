@@ -110,7 +110,7 @@ def _order(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], first:
 
 
 @lru_cache(maxsize=256)
-def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
+def candidates(days: tuple[int, ...], span: int) -> dict[Gate, float]:
     """The gates that are open on all of these distinct ascending days, each with its cost in bits.
 
     `span` is the number of days that the history covers.
@@ -123,7 +123,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
         bits = -log2(0.06 / 7) if len(weekdays) == 1 else -log2(0.04 / 6) + log2(comb(7, len(weekdays)))
         gates.append((Gate("weekdays", weekdays), bits))
     if len(days) < 2:
-        return gates
+        return dict(gates)
     step = gcd(*(day - days[0] for day in days[1:]))
     if step > 1 and step != 7:
         gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
@@ -131,7 +131,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
         gates += _monthly([to_date(day) for day in days], weekdays)
         some = _DAYS_BITS.items() if len(days) <= span // 28 + 2 else ()  # if it runs about once a month
         gates += [(gate, bits) for numbers, bits in some if None not in (gate := Gate("nth", numbers)).ranks(days)]
-    return gates
+    return dict(gates)
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:

@@ -240,6 +240,8 @@ def _weighed(draft: _Draft, shares: dict[str, float], limit: float, past: Past, 
 
 def _ranks(slots: Sequence[int], days: Sequence[int], gate: Gate, size: int) -> tuple[int | None, ...]:
     """The `ranks` of ascending slots for `account`, as if closed days had no slots. A day has `size` slots."""
+    if gate.kind == "every":
+        return ()
     active = list(dict.fromkeys(days))
     ranks = zip(active, gate.ranks(active), strict=True)
     begins = {day: None if rank is None else (rank - day) * size for day, rank in ranks}
