@@ -186,6 +186,23 @@ def test_runs_that_failed_at_once_do_not_shorten_how_long_a_run_may_take(
     assert _job(client)["overrunning"] is True
 
 
+def test_runs_that_fail_after_a_long_time_are_waited_for(
+    send: Sender, client: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    for exit_code, minutes in (*((0, 10),) * 5, *((1, 120),) * 3):
+        clock.advance(hours=12)
+        send("start")
+        clock.advance(minutes=minutes)
+        send("end", exit_code=exit_code)
+        sweep()
+    clock.advance(hours=12)
+    send("start")
+    clock.advance(minutes=120)
+    sweep()
+    assert _job(client)["status"] == "failed"
+    assert _job(client)["overrunning"] is False
+
+
 def test_a_run_of_a_new_job_is_lost_after_7_days(send: Sender, clock: Clock, sweep: Sweep, run_of: RunOf) -> None:
     started = send("start")
     sweep()

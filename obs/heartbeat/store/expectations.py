@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median_high
 from time import monotonic
 from typing import Any, NamedTuple, cast
 
@@ -87,13 +88,14 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, str]], list[int]]:
     """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their hosts, and the durations.
 
-    How long failed runs took is left out: many end at once.
+    A failed run that took less than usual is left out of the latter: many failures end at once.
     """
-    last = f"SELECT heartbeat_at, iif(status = {Status.SUCCESS:d}, duration_ms, NULL) AS duration_ms, host"
-    last += " FROM runs LEFT JOIN attributions AS a ON a.id = attribution_id"
-    last += " WHERE job_id = ? AND heartbeat_at <= ? ORDER BY started_at DESC LIMIT ?"
+    last = "SELECT heartbeat_at, status, duration_ms, host FROM runs LEFT JOIN attributions AS a"
+    last += " ON a.id = attribution_id WHERE job_id = ? AND heartbeat_at <= ? ORDER BY started_at DESC LIMIT ?"
     rows = db.execute(last, (job_id, now_ms + FUTURE_MS, HISTORY)).fetchall()
-    durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
+    timed = [(row["status"], row["duration_ms"]) for row in reversed(rows) if row["duration_ms"] is not None]
+    usual = median_high([each for status, each in timed if status == Status.SUCCESS] or [MAX_MS])
+    durations = [each for status, each in timed if status == Status.SUCCESS or each >= usual]
     return sorted((row["heartbeat_at"], row["host"] or "unknown host") for row in rows), durations
 
 
