@@ -144,7 +144,8 @@ def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Cal
 
 @pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize(
-    "pattern", ["disk%", "DISK%", "größe%", "%k%f_ll%", "d_sk%", "a%full", "%", "%%", "日%の%", ""]
+    "pattern",
+    ["disk%", "DISK%", "größe%", "%k%f_ll%", "d_sk%", "a%full", "dis%full", "%", "%%", "日%の%", "%abc" * 500, ""],
 )
 @pytest.mark.parametrize("ignores_case", [False, True])
 def test_like_finds_the_same_with_the_index(
@@ -253,6 +254,7 @@ def test_the_latest_messages_with_a_frequent_text_are_found_without_the_index(
         ("message ILIKE '%NEEDLE%'", False, 50),
         ("message CONTAINS 'pin'", True, 1),
         ("message CONTAINS 'needle' AND message CONTAINS 'pin'", True, 0),
+        ("message LIKE '%needle%pin%'", True, 0),
         ("message CONTAINS 'need' AND message CONTAINS 'eedle'", False, 50),
     ):
         statement = f"SELECT message FROM logs WHERE {condition} ORDER BY time DESC LIMIT 50 LAST 1h"

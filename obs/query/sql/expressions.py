@@ -174,11 +174,16 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
     text = sql.expression(expression.arguments[0])
-    words, at = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else ([], "")  # else it is computed again
+    is_column = re.fullmatch(r"\w+\.\w+", text) is not None  # else it would be computed again for each word
+    words, at = _words(expression) if is_column else ([], "")
     if words and expression.name != "ilike":
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}){at}' for word in words])})"
     else:
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
+        match expression.name, expression.arguments:
+            case "like", (_, Literal(value=str(pattern)), Literal(value=str(escape))) if is_column:
+                parts = [part for part in re.split(f"[%_{re.escape(escape)}]", pattern) if part]
+                found = f"({''.join(f'instr({text}, {sql.bind(part)}) AND ' for part in parts[:20])}{found})"
         if words and words[0].isascii():  # lower() changes ASCII only
             found = f"(instr(lower({text}), {sql.bind(words[0].lower())}){at} OR {_NOT_ASCII.format(text)} AND {found})"
     return f"NOT {found}" if expression.name == "!~" else found

@@ -14,6 +14,7 @@ OPEN_VIRTUAL = "SELECT 1 FROM {} LIMIT 0"  # makes SQLite open a virtual table, 
 MANY_ROWS = 100_000  # among so many, finding out which ones to read takes longer than it saves
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
+_MAX_PARTS = 5  # of a pattern, the longest ones
 _FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
 _FREQUENT = 5_000  # messages that may be read although they are not in the window
 _ROWS_PER_FOUND = 4  # reading so many messages takes as long as finding one of them in the index
@@ -305,16 +306,16 @@ def _texts(condition: Checked | None) -> list[tuple[Column, str]]:
         case Apply(name="and"):
             return [text for argument in condition.arguments for text in _texts(argument)]
         case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
-            part = part if name == "contains" else _beginning(part)
+            parts = [part if name == "contains" else _beginning(part)]
         case Apply(
             name="like" | "ilike" as name,
             arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
         ):
             others = "" if name == "like" else _FOLDED_OTHERWISE
-            part = max(re.split(f"[%_{re.escape(escape)}{others}]", like), key=len)
+            parts = sorted(re.split(f"[%_{re.escape(escape)}{others}]", like), key=len)[-_MAX_PARTS:]
         case _:
             return []
-    return [(column, part)] if column.search and len(part) >= _TRIGRAM and "\0" not in part else []
+    return [(column, part) for part in parts if column.search and len(part) >= _TRIGRAM and "\0" not in part]
 
 
 def _beginning(pattern: str) -> str:
