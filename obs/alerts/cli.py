@@ -11,7 +11,7 @@ from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.service import AlertService, result_of_test
 from obs.api import load
 from obs.tenancy.auth import Caller
-from obs.tenancy.cli import opened
+from obs.tenancy.cli import opened, printable
 from obs.tenancy.service import find_organization
 
 
@@ -42,7 +42,7 @@ def add(org: str, name: str, url: str, webhook: bool, folder: Path) -> None:
     address: dict[str, object] = {"webhook": {"url": url}} if webhook else {"url": url}
     with _opened(folder, org) as (alerts, caller):
         created = alerts.save(caller, load(ChannelRequestSchema, {"name": name, **address}))
-    click.echo(f"Added channel {name}: {created.masked}", err=True)
+    click.echo(f"Added channel {printable(name)}: {created.masked}", err=True)
     if created.secret is not None:
         click.echo(f"The secret that signs its requests, which will not be shown again: {created.secret}", err=True)
     click.echo(created.id)
@@ -54,7 +54,7 @@ def list_(org: str, folder: Path) -> None:
     """List the channels of ORG: id, name, address, state."""
     with _opened(folder, org) as (alerts, caller):
         for each in alerts.channels(caller.org):
-            click.echo(f"{each.id}\t{each.name}\t{each.masked}\t{'enabled' if each.enabled else 'disabled'}")
+            click.echo(f"{each.id}\t{printable(each.name)}\t{each.masked}\t{'enabled' if each.enabled else 'disabled'}")
 
 
 @channel.command()
@@ -74,4 +74,4 @@ def test(org: str, channel_id: int, folder: Path) -> None:
 def delete(org: str, channel_id: int, folder: Path) -> None:
     """Delete a channel of ORG."""
     with _opened(folder, org) as (alerts, caller):
-        click.echo(f"Deleted channel {alerts.delete(caller, channel_id).name}.", err=True)
+        click.echo(f"Deleted channel {printable(alerts.delete(caller, channel_id).name)}.", err=True)

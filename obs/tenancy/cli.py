@@ -25,6 +25,11 @@ def opened(folder: Path, *, create: bool = False) -> closing[Tenancy]:
     return closing(instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False))
 
 
+def printable(name: str) -> str:
+    """A name for a line of output, without characters that could control the terminal."""
+    return "".join(each if each.isprintable() else " " for each in name)
+
+
 @click.group()
 def org() -> None:
     """Manage organizations. Each has its own keys and its own data."""
@@ -107,8 +112,7 @@ def list_keys(org: str, folder: Path) -> None:
             is_expired = row.expires_at and row.expires_at <= now_ms
             state = "revoked" if row.revoked_at else "expired" if is_expired else "valid"
             last_use = times.format_optional_ms(row.last_used_at) or "never used"
-            label = "".join(each if each.isprintable() else " " for each in row.label)  # it may control a terminal
-            click.echo(f"{row.id}\t{label}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
+            click.echo(f"{row.id}\t{printable(row.label)}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
 
 
 @key.command("revoke")

@@ -107,6 +107,7 @@ def test_the_address_of_a_webhook_is_named_where_it_was_sent(world: World, url: 
         ("mailto://a:b@example.com?pgppub=/etc/passwd", "pgppub"),
         ("syslog://", "syslog"),
         ("dbus://", "dbus"),
+        ("ntfys://ntfy.sh/%20", "no topic"),
         ("just text", "Apprise URL"),
     ],
 )

@@ -154,6 +154,8 @@ def test_channels_on_the_command_line(world: World, receiver: Receiver, tmp_path
     number, name, address, state = listed.strip().split("\t")
     assert (name, state) == ("hook", "enabled")
     assert "secret-path" not in address
+    world.client.put(f"/api/v1/channels/{number}", json={"name": "hook\nfake\t\x1b[31m"})
+    assert run("list", "acme")[1] == f"{number}\thook fake  [31m\t{address}\tenabled\n"
     receiver.answers = [500]
     code, _, error = run("test", "acme", number)
     assert code == 1

@@ -92,6 +92,11 @@ def test_an_alert_is_created_listed_disabled_and_deleted(admin: Visitor, app: Fl
     admin.post(f"{PAGE}/{alert['id']}", action="disable")
     [disabled] = client.get("/api/v1/alerts").json["alerts"]
     assert (disabled["enabled"], disabled["firing"]) == (False, {})
+    for action in ("test", "on", ""):
+        assert admin.post(f"{PAGE}/{alert['id']}", action=action).status_code == 400
+    admin.post(f"{PAGE}/{alert['id']}", action="enable")
+    assert admin.post(f"{PAGE}/{alert['id']}", action="on").status_code == 400
+    assert client.get("/api/v1/alerts").json["alerts"][0]["enabled"] is True
     admin.post(f"{PAGE}/{alert['id']}", action="delete")
     assert client.get("/api/v1/alerts").json == {"alerts": []}
 

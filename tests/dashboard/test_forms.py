@@ -2,6 +2,7 @@
 
 import html
 import re
+from functools import partial
 
 import pytest
 from flask import Flask
@@ -327,8 +328,8 @@ def test_a_missing_page_or_job_is_named_in_plain_words(admin: Visitor) -> None:
         (admin.post, "/annotations/99/end", "Annotation not found.", "Annotations"),
         (admin.post, "/incidents/99/acknowledge", "Incident not found.", "Incidents"),
         (admin.post, "/incidents/maintenance/99/delete", "Maintenance window not found.", "Incidents"),
-        (admin.post, "/alerts/99", "Channel not found.", "Alerts"),
-        (admin.post, "/alerts/query/99", "Alert not found.", "Alerts"),
+        (partial(admin.post, action="enable"), "/alerts/99", "Channel not found.", "Alerts"),
+        (partial(admin.post, action="delete"), "/alerts/query/99", "Alert not found.", "Alerts"),
         (admin.post, "/alerts/deliveries/99/retry", "Delivery not found.", "Alerts"),
         (admin.post, "/settings/keys/99/revoke", "Key not found.", "Settings"),
     ):

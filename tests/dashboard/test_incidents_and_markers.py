@@ -108,3 +108,15 @@ def test_only_a_recent_point_can_be_ended_with_a_click_that_has_to_be_confirmed(
     assert 'data-confirm=\'End "web 4.2" now? It will be drawn on charts as a band of 6 d 3 h, from its start' in text
     clock.advance(days=1)
     assert "/annotations/1/end" not in admin.get("/annotations").text
+
+
+def test_a_click_on_an_old_page_does_not_move_the_end_of_an_annotation(client: KeyClient, admin: Visitor) -> None:
+    band = {"name": "deploy/web", "title": "web 4.2", "start_time": "2026-06-21T09:30:00Z"}
+    ended = client.post("/api/v1/annotations", json={**band, "end_time": "2026-06-21T09:31:00Z"}).json
+    assert admin.post(f"/annotations/{ended['id']}/end").status_code == 302
+    assert client.get(f"/api/v1/annotations/{ended['id']}").json == ended
+
+
+def test_a_filter_that_ends_before_it_starts_is_a_mistake(admin: Visitor) -> None:
+    page = admin.get("/annotations?start=-7d&end=-30d")
+    assert (page.status_code, "Must not be before the start." in page.text) == (422, True)

@@ -68,6 +68,8 @@ def _service(address: str) -> Any:
     service = library.Apprise.instantiate(address, asset=_ASSET)
     if not isinstance(service, library.NotifyBase):
         raise RefusedError(_said() or f"Apprise does not know a service {schema}://, or the URL is incomplete.")
+    if getattr(service, "topics", None) == []:
+        raise RefusedError("The URL has no topic, such as my-topic in ntfy://ntfy.sh/my-topic.")
     return service
 
 

@@ -16,6 +16,7 @@ from obs.api import PLACE, ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.routes.jobs import page_version
 from obs.dashboard.sessions import require_admin, viewer
+from obs.errors import ServiceError
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
@@ -98,12 +99,14 @@ def submit_channel() -> ResponseReturnValue:
 def change(number: int, what: str) -> ResponseReturnValue:
     """Enable, disable or delete a channel or an alert, or send a test message to a channel."""
     action, alerts = request.form.get("action", ""), services().query_alerts if what == "Alert" else services().alerts
-    if action == "test":
+    if action == "test" and what == "Channel":
         return _tested(number, "")
     if action == "delete":
         changed = alerts.delete(viewer(), number)
-    else:
+    elif action in ("enable", "disable"):
         changed = alerts.save(viewer(), {"enabled": action == "enable"}, number)
+    else:
+        raise ServiceError("bad_request", "The form names no action. Nothing was changed.")
     return forms.saved(f"{what} {changed.name} {action.removesuffix('e')}ed.", "dashboard.alerts.page")
 
 

@@ -33,6 +33,8 @@ def page(form: forms.Form | None = None) -> tuple[str, int]:
             query[name] = forms.parse_typed(text, forms.form_zone(), caller.now_ms) if text else None
         except ValueError as error:
             query[name], problems[name] = None, str(error)
+    if query["start"] is not None and query["end"] is not None and query["end"] < query["start"]:
+        problems["end"] = "Must not be before the start."
     with caller.read() as db:
         shown = page_of("annotations", query, partial(store.page, db, caller.now_ms), "start_time", "id")
         prefixes = store.prefixes(db, caller.now_ms)
@@ -79,7 +81,8 @@ def change(number: int) -> ResponseReturnValue:
 
 @blp.post(f"/{_NUMBER}/end")
 def end_now(number: int) -> ResponseReturnValue:
-    service.update(viewer(), number, {"end_time": viewer().now_ms})
+    if (found := service.get(viewer(), number)).end_time is None:  # else somebody has ended it meanwhile
+        service.update(viewer(), number, {"end_time": viewer().now_ms}, [version(found)])
     return forms.saved("Annotation ended.", "dashboard.annotations.page")
 
 
