@@ -122,6 +122,9 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         bound, early = candidate.late_and_early
         following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
+        is_early = slot - last < early and hypothesis.lattice is not None
+        if is_early and slot == next_slot(hypothesis, seen[-2], early, candidate.skip):
+            slot = following(slot + 1)  # the second heartbeat in a slot was early for the next one
         if hypothesis.lattice is None and candidate is not fit.candidates[0]:
             following = partial(_in_step, slot, hypothesis.gap_ms)  # as a clock seems to start it
         slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)

@@ -39,6 +39,30 @@ def test_a_young_job_that_is_run_again_soon_is_not_expected_again_as_soon(again_
     assert overdue_at([first, second, second + again_ms]) > second + DAY_MS - HOUR_MS
 
 
+def test_a_job_that_pings_at_its_start_and_at_its_end_is_expected_on_the_next_day() -> None:
+    """A short run puts both pings into the first of the two slots, but the second one is not awaited after them."""
+    rng, fit, times = random.Random(4), None, list[int]()
+    for start in slots("0 3 * * *", "UTC", "2025-01-10 00:00", 40):
+        began = start + round(8 * SECOND_MS * rng.lognormvariate(0, 0.5))
+        for ping in (began, began + round(MINUTE_MS * rng.lognormvariate(0, 0.3))):
+            times.append(ping)
+            fit = learn(times, previous=fit)
+        assert fit is not None
+        assert len(times) < 20 or (fit.overdue_at or 0) > start + DAY_MS
+
+
+@pytest.mark.parametrize("days", range(1, 7))
+def test_a_weekly_job_that_was_tried_out_before_is_not_overdue_between_its_runs(days: int) -> None:
+    rng = random.Random(days)
+    weekly = slots("0 3 * * 1", "UTC", "2025-03-09 20:00", 10)
+    tried = [weekly[0] - days * DAY_MS + 11 * HOUR_MS + at * SECOND_MS for at in (0, 40, 120)]
+    times = [*tried, *(slot + round(8 * SECOND_MS * rng.lognormvariate(0, 0.5)) for slot in weekly)]
+    fit = None
+    for count in range(1, len(times)):
+        fit = learn(times[:count], previous=fit)
+        assert count < 5 or (fit.overdue_at or times[count]) >= times[count]
+
+
 def test_a_young_job_that_is_run_again_during_maintenance_keeps_its_schedule() -> None:
     times = slots("0 * * * *", "UTC", "2025-01-10 00:00", 3)
     times[2:] = [times[2] - 5 * SECOND_MS, times[2]]
