@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind
+from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import expectations, jobs
 from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
@@ -344,3 +345,14 @@ def test_a_change_of_a_job_reads_only_its_latest_heartbeats(
         counts.append(_instructions(app, change))
         sweep()
     assert counts[3] < 1.2 * counts[1]
+
+
+def test_a_heartbeat_that_is_refused_while_another_refusal_is_stored_is_not_forgotten() -> None:
+    queue = SweepQueue()
+    queue.note_refused(ACME, 1)
+    stored = queue.refused[ACME]
+    queue.note_refused(ACME, 5)
+    queue.excused(ACME, stored)
+    assert queue.refused == {ACME: (1, 5)}
+    queue.excused(ACME, (1, 5))
+    assert queue.refused == {}
