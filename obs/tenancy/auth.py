@@ -133,7 +133,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
-        tenancy.quotas.count_failure(client_network(environ))
+        tenancy.quotas.count_attempt(client_network(environ))
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The API key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
@@ -155,7 +155,7 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str,
     if credential is not None and keys.PING in credential.scopes:
         org, key_id, name = credential.org, credential.id, credential.name
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
-        tenancy.quotas.count_failure(client_network(environ))
+        tenancy.quotas.count_attempt(client_network(environ))
         raise ServiceError("not_found")
     note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))

@@ -93,7 +93,7 @@ class Quotas:
         self.refusals, self._monotonic = 0, self.settings.get("MONOTONIC", time.monotonic)
         self._latest = deque[float](maxlen=MANY_PER_SECOND)  # when the latest heartbeats arrived
         self.rates = PerMinute()  # what organizations do, by the organization and the name of the limit
-        self._failures = PerMinute()
+        self._attempts = PerMinute()
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
@@ -104,9 +104,9 @@ class Quotas:
         """All limits of `org`, by the names in `config.LIMITS`."""
         return self._limits.get(org.id, self._defaults)
 
-    def count_failure(self, who: str, what: str = "wrong keys and links from one address", addresses: int = 1) -> None:
+    def count_attempt(self, who: str, what: str = "wrong keys and links from one address", addresses: int = 1) -> None:
         """Count `what` of an address, or of as many. Raises ServiceError (429) when there were too many."""
-        self._failures.count((who, what), addresses * self.settings["WRONG_KEYS_PER_MINUTE"], self.clock(), what)
+        self._attempts.count((who, what), addresses * self.settings["WRONG_KEYS_PER_MINUTE"], self.clock(), what)
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""

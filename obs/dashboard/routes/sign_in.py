@@ -41,9 +41,9 @@ def find_user(name: str, password: str) -> store.User | None:
     tenancy, user = services().tenancy, service.find_user(services().tenancy, name)
     is_known = user is not None and session.get("known") == user.id
     attempts = "attempts to sign in with a password"  # counted before, or one that gets 429 would still be an attempt
-    tenancy.quotas.count_failure(client_network(request.environ), f"{attempts} from one address")
+    tenancy.quotas.count_attempt(client_network(request.environ), f"{attempts} from one address")
     browsers = "known" if is_known else "new"  # apart: guesses in new ones keep nobody out of a browser of their own
-    tenancy.quotas.count_failure(name[:100].lower(), f"{attempts} as one user from {browsers} browsers", 5)
+    tenancy.quotas.count_attempt(name[:100].lower(), f"{attempts} as one user from {browsers} browsers", 5)
     if service.has_password(user, password):
         return user
     if user is not None:
@@ -55,7 +55,7 @@ def _by_key(key: str) -> ResponseReturnValue:
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
-        tenancy.quotas.count_failure(client_network(request.environ))
+        tenancy.quotas.count_attempt(client_network(request.environ))
         if org := tenancy.keyring.organization(key.removeprefix("obs_").partition("_")[0]):
             _note_failed(org, "unknown key")
         raise ServiceError("unauthorized", "Invalid key.")
@@ -74,7 +74,7 @@ def by_link(token: str) -> ResponseReturnValue:
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
     if org is None or not service.use_sign_in_link(tenancy, token):
-        tenancy.quotas.count_failure(client_network(request.environ))
+        tenancy.quotas.count_attempt(client_network(request.environ))
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
     return _begin(org, "sign-in link")

@@ -68,7 +68,7 @@ def learn(
     calm, bursts = history.without_bursts(seen, older)
     enough = history.needed(calm)
     if len(calm) < enough:
-        return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
+        return Fit(len(seen), enough, seen[0] if seen else None, seen[-1] if seen else None)
     gaps = (*(time for time in unknown if time[1] - time[0] > history.RETRIED_MS), *bursts)
     known = updated and weigh_again(updated.candidates[0].hypothesis, calm, older, gaps)
     found = known or weigh(calm, zones, older, gaps)

@@ -47,7 +47,8 @@ def describe(fit: Fit, reason: str = "") -> Description:
     """The fit in words, and why it waits longer than learned, if it does. Times are in the likeliest learned zone."""
     hypothesis = fit.hypothesis
     if hypothesis is None or fit.expected_at is None or fit.overdue_at is None:
-        return Description("learning", f"Learning: {fit.seen} of {fit.needed} runs so far", "", "", 0.0, None, "UTC")
+        runs = f"{fit.seen} of {fit.needed} runs so far" if fit.seen < fit.needed else "irregular runs on the first day"
+        return Description("learning", f"Learning: {runs}", "", "", 0.0, None, "UTC")
     residuals = fit.candidates[0].residuals
     zone = hypothesis.zone
     summary = schedule_words(hypothesis, residuals) + (", with exceptions each week" if fit.as_a_week_ago else "")

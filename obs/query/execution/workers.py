@@ -113,7 +113,8 @@ class Workers:
     def prepare(self) -> None:
         """Start a process before the first query needs one."""
         if self._max_workers:
-            self._put_back(_Worker(self._sources))
+            with suppress(_WorkerDiedError):  # the first query starts another one
+                self._put_back(_Worker(self._sources))
 
     def run(self, org: Org, request: QueryRequest) -> QueryResponse:
         """Raises ServiceError (400, 422, 503) and QueryWorkerError.

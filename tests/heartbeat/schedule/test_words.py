@@ -162,6 +162,14 @@ def test_learning(count: int) -> None:
     assert (described.evidence, described.cron, described.expected, described.confidence) == ("", None, "", 0.0)
 
 
+def test_learning_from_an_irregular_first_day() -> None:
+    """Each run pings at its start and at its end."""
+    rng, starts = random.Random(1), cron("*/5 * * * *", since="2025-01-14 09:00", count=40)
+    ends = [start + round(40 * SECOND_MS * rng.lognormvariate(0, 0.3)) for start in starts]
+    described = describe(learn(sorted([*starts, *ends])))
+    assert (described.state, described.summary) == ("learning", "Learning: irregular runs on the first day")
+
+
 @pytest.mark.parametrize(
     ("gap_ms", "summary"),
     [
