@@ -90,7 +90,8 @@ def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Cal
     usual_ones = [(start, end) for start, end in pairwise(seen) if end - start <= _ORDINARY * usual]
     within = sum(bisect_left(everything, end) - bisect_left(everything, start) - 1 for start, end in usual_ones)
     enough = max(_LEAST_RARELY, (len(everything) - bisect_left(everything, seen[0]) - len(seen)) / 2)  # half of others
-    if len(seen) <= least or within < enough or now_ms - seen[-1] > _NOT_YET_DUE * usual:
+    is_silent = now_ms - seen[-1] > usual or everything[-1] - seen[-1] > _NOT_YET_DUE * usual
+    if len(seen) <= least or within < enough or is_silent:
         return False
     fit = learn(seen, None)
     placed = fit.hypothesis.lattice.placed if fit.hypothesis and fit.hypothesis.lattice else 1

@@ -90,10 +90,12 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
     days = [list(day) for _, day in groupby(recent, lambda time: time // DAY_MS)]
     most = _BURST_MORE + _BURST_TIMES * median_low([len(day) for day in days]) if len(days) > 1 else _BURST_MORE - 1
     bursts = [day for day in days if len(day) > most and is_irregular(day)]
+    # Of a job that always runs often, the recent heartbeats are from a few hours.
+    if len(bursts) > max(1, len(days) * _BURST_SHARE) or (older and len(days) <= _BURST_DAYS):
+        bursts = []
     if not older and len(days) > 2 and days[0] not in bursts and len(days[0]) > 2 * max(map(len, days[1:])):
         bursts.append(days[0])  # the job was tried out on its first day
-    # Of a job that always runs often, the recent heartbeats are from a few hours.
-    if not bursts or len(bursts) > max(1, len(days) * _BURST_SHARE) or (older and len(days) <= _BURST_DAYS):
+    if not bursts:
         return recent, []
     dropped = {time for day in bursts for time in day}
     return [time for time in recent if time not in dropped], [(day[0], day[-1]) for day in bursts]
