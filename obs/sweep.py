@@ -186,7 +186,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
 
 
 def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
-    """Open and close incidents; with `job_ids`, only those of jobs whose failed or lost run has none yet."""
+    """Open and close incidents. With `job_ids`, only of those whose failed or lost run has no incident yet."""
     databases = alerts.tenancy.databases
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, seen, job_ids)

@@ -75,16 +75,17 @@ def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:
         ("> 0", ("week", "day", "hour"), ("job", *of_place)),
     ):
         for unit in units:
-            is_in_order = unit != "five_minutes"  # whether the table is stored in the order of time
-            known = _known(unit) if is_in_order else _known("hour", 12)
+            known = _known("hour", 12) if unit == "five_minutes" else _known(unit)
             series, cells = f"series AS {table}", f"series_by_{unit} AS cells"
             on = f"ON cells.series_id = {table}.id AND {is_run} AND {table}.id {ids}"
             from_sql = f"{series} {{joins}} CROSS JOIN {{spans}} CROSS JOIN {cells} {on}"
-            marks = f"rolled_up_{unit}s AS marks ON marks.{unit} >= spans.column1 AND marks.{unit} < spans.column2"
-            by_time = f"{{spans}} CROSS JOIN {marks} CROSS JOIN {cells} ON cells.{unit} = marks.{unit}"
-            by_time += f" AND cells.series_id {ids} CROSS JOIN {series} {on} {{joins}}"
-            apart, in_order = frozenset({column, *columns}), by_time if is_in_order else ""
-            grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells", in_order))
+            by_time = ""
+            if unit != "five_minutes":  # the only cells that are not stored in the order of time
+                by_time = f"{{spans}} CROSS JOIN rolled_up_{unit}s AS marks ON marks.{unit} >= spans.column1"
+                by_time += f" AND marks.{unit} < spans.column2 CROSS JOIN {cells} ON cells.{unit} = marks.{unit}"
+                by_time += f" AND cells.series_id {ids} CROSS JOIN {series} {on} {{joins}}"
+            apart = frozenset({column, *columns})
+            grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells", by_time))
     return tuple(grains)
 
 

@@ -22,7 +22,7 @@ from obs.ingest.native import NativeProtocol
 from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.ingest.sentry import SentryProtocol
 from obs.ingest.uptime_kuma import UptimeKumaProtocol
-from obs.server.middleware import Wsgi
+from obs.server.middleware import Wsgi, utf8
 from obs.tenancy.auth import Caller, Tenancy
 
 _NOT_STORED = "(This message was not stored: the disk or the quota of the organization is full.)"
@@ -105,6 +105,6 @@ def _other_method(route: Route, method: str, path: str) -> Response:
     allowed = ", ".join(sorted((*route.methods, "OPTIONS", *(("HEAD",) if "GET" in route.methods else ()))))
     if method == "OPTIONS":
         return Response(200, {"Allow": allowed, "Cache-Control": "no-store"}, b"")
-    message = f"{path.encode('latin-1').decode('utf-8', 'replace')} does not support {method}."
+    message = f"{utf8(path)} does not support {method}."
     hint = f"Supported methods: {allowed}."
     raise ServiceError("method_not_allowed", message, hint=hint, headers={"Allow": allowed})

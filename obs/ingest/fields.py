@@ -14,6 +14,7 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.record import Attribution
+from obs.server.middleware import utf8
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, MINUTE_MS, format_ms, parse_iso
 
@@ -172,8 +173,7 @@ def read_name_in_path(text: str) -> str:
 
 
 def read_query(environ: Mapping[str, Any]) -> str:
-    """The query string. WSGI decodes it as Latin-1; clients send UTF-8."""
-    return str(environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
+    return utf8(environ.get("QUERY_STRING") or "")
 
 
 def read_header(environ: Mapping[str, Any], name: str) -> str | None:
@@ -181,8 +181,7 @@ def read_header(environ: Mapping[str, Any], name: str) -> str | None:
     value: str | None = environ.get(_VARIABLES[name])
     if not value:
         return None
-    # WSGI decodes headers as Latin-1; clients send UTF-8.
-    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")
+    text = utf8(value)
     if len(text) > LONGEST_HEADER:
         raise invalid_field("headers", name, f"Longer than {LONGEST_HEADER} characters.")
     return text

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from obs.server.middleware import client_address
+from obs.server.middleware import client_address, utf8
 from obs.times import format_ms
 
 CALLER = "obs.caller"  # in the WSGI environment: the organization and the key of the request, once they are known
@@ -63,7 +63,7 @@ class AccessLog:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    path, parameters = entry["path"].encode("latin-1").decode("utf-8", "replace"), []
+    path, parameters = utf8(entry["path"]), []
     for parameter in filter(None, entry.pop("query").split("&")):
         name = parameter.partition("=")[0]
         parameters.append(f"{name}=***" if _SECRET_NAME.search(unquote(name)) else parameter)

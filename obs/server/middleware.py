@@ -17,6 +17,11 @@ _CLIENT = "obs.client_address"
 _PORT = re.compile(r"^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$")  # Azure and IIS add it to the address
 
 
+def utf8(text: str) -> str:
+    """A text of a WSGI environment as the client sent it: WSGI decodes it as Latin-1, clients send UTF-8."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
+
+
 def client_address(environ: Mapping[str, Any]) -> str:
     """The IP address of the client of a WSGI request. A trusted proxy reports it; else it is the address that sends."""
     return str(environ.get(_CLIENT) or environ.get("REMOTE_ADDR", ""))

@@ -27,6 +27,16 @@ def _job(client: KeyClient) -> dict[str, Any]:
     return answer.json
 
 
+def _ended(send: Sender, clock: Clock, sweep: Sweep, *runs: tuple[int, int]) -> None:
+    """Runs with these exit codes that take so many minutes, with three hours after each of them."""
+    for exit_code, minutes in runs:
+        send("start")
+        clock.advance(minutes=minutes)
+        send("end", exit_code=exit_code)
+        sweep()
+        clock.advance(hours=3)
+
+
 def _hourly(send: Sender, clock: Clock, sweep: Sweep, runs: int = 4) -> None:
     """Runs an hour apart that take a minute each; the last start was at the moment this returns."""
     for number in range(runs):
@@ -170,14 +180,7 @@ def test_a_run_that_takes_too_long_is_overrunning_then_lost(
 def test_runs_that_failed_at_once_do_not_shorten_how_long_a_run_may_take(
     send: Sender, client: KeyClient, clock: Clock, sweep: Sweep
 ) -> None:
-    for exit_code, minutes, runs in ((0, 10, 5), (1, 0, 100)):
-        for _ in range(runs):
-            clock.advance(hours=1)
-            send("start")
-            clock.advance(minutes=minutes)
-            send("end", exit_code=exit_code)
-            sweep()
-    clock.advance(hours=1)
+    _ended(send, clock, sweep, *[(0, 10)] * 5, *[(1, 0)] * 100)
     send("start")
     clock.advance(minutes=10)
     sweep()
@@ -190,13 +193,7 @@ def test_runs_that_failed_at_once_do_not_shorten_how_long_a_run_may_take(
 def test_runs_that_fail_after_a_long_time_are_waited_for(
     send: Sender, client: KeyClient, clock: Clock, sweep: Sweep
 ) -> None:
-    for exit_code, minutes in (*((0, 10),) * 5, *((1, 120),) * 3):
-        clock.advance(hours=12)
-        send("start")
-        clock.advance(minutes=minutes)
-        send("end", exit_code=exit_code)
-        sweep()
-    clock.advance(hours=12)
+    _ended(send, clock, sweep, *[(0, 10)] * 5, *[(1, 120)] * 3)
     send("start")
     clock.advance(minutes=120)
     sweep()

@@ -188,7 +188,7 @@ def _excused(times: Times, unknown: Sequence[Interval]) -> set[int]:
 
 
 def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
-    """The hypothesis that each heartbeat comes one usual gap after the one before. The first one always does."""
+    """The hypothesis that each heartbeat comes one usual gap after the one before. The first one always fits."""
     gaps = [later - earlier for earlier, later in pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
@@ -196,7 +196,8 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(tuple(residuals), 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill([0, *accumulate(steps)], [0, *residuals], [0.0, *bits])
-    recent = account(replace(filling, residuals=filling.residuals[1:]), filling.slots)
+    filling = replace(filling, residuals=filling.residuals[1:])  # the first one says nothing about delays
+    recent = account(filling, filling.slots)
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))
     prior += 7 * (usual > 1.5 * DAY_MS)  # few jobs count days from a run, and fewer count months
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))

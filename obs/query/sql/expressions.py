@@ -12,7 +12,7 @@ from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
 
 Value = str | int | float | None
-_MOST_OFFSETS = 10
+_MOST_OFFSETS, _MOST_WORDS = 10, 20
 
 
 @dataclass(slots=True)
@@ -180,30 +180,35 @@ def _match(sql: Writer, expression: Apply) -> str:
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}){at}' for word in words])})"
     else:
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
-        match expression.name, expression.arguments:
-            case "like", (_, Literal(value=str(pattern)), Literal(value=str(escape))) if is_column:
-                parts = [part for part in re.split(f"[%_{re.escape(escape)}]", pattern) if part]
-                found = f"({''.join(f'instr({text}, {sql.bind(part)}) AND ' for part in parts[:20])}{found})"
+        match expression.arguments:
+            case (_, Literal(value=str(like)), Literal(value=str(escape))) if is_column and expression.name == "like":
+                parts = parts_of_like(like, escape)[:_MOST_WORDS]
+                found = f"({''.join(f'instr({text}, {sql.bind(part)}) AND ' for part in parts)}{found})"
         if words and words[0].isascii():  # lower() changes ASCII only
             found = f"(instr(lower({text}), {sql.bind(words[0].lower())}){at} OR {_NOT_ASCII.format(text)} AND {found})"
     return f"NOT {found}" if expression.name == "!~" else found
 
 
+def parts_of_like(like: str, escape: str, others: str = "") -> list[str]:
+    """The parts of a LIKE pattern between its wildcards, and between `others`. A text that matches has all of them."""
+    return [part for part in re.split(f"[%_{re.escape(escape)}{others}]", like) if part]
+
+
 def _words(expression: Apply) -> tuple[list[str], str]:
-    """The words, at most 20, of which a text that matches a pattern has to contain one, and where; or none."""
+    """The words, at most _MOST_WORDS, of which a text that matches a pattern has to contain one, and where; or none."""
     match expression.arguments:
         case (_, Literal(value=str(pattern))):
             at = " = 1" if pattern[:1] == "^" else " > 0"
             first, *rest = re.split(r"\(([^()]*)\)", pattern.removeprefix("^"))  # each group, and the text between them
             choices = [each.split("|") if place % 2 == 0 else [each] for place, each in enumerate(rest)]
             found = product([first], *choices) if rest or pattern[:1] == "^" else [[each] for each in first.split("|")]
-            words, special = ["".join(each) for each in islice(found, 21)], {*r"\.+*?()[]{}^$|"}
+            words, special = ["".join(each) for each in islice(found, _MOST_WORDS + 1)], {*r"\.+*?()[]{}^$|"}
         case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
             words, special = [pattern[:-1].removeprefix("%")], {"%", "_", escape}
             at = " > 0" if pattern[0] == "%" else " = 1"
         case _:
             return [], ""
-    return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else [], at
+    return words if len(words) <= _MOST_WORDS and all(word and not special & {*word} for word in words) else [], at
 
 
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}
