@@ -19,8 +19,8 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.history import HOURLY_MS, Interval, Times, usual_interval
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
-NEGLIGIBLE = 1e-5  # a hypothesis is dropped if its weight is below this share of the weight of the best one
-_NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
+NEGLIGIBLE = 1e-3  # a hypothesis is dropped if its weight is below this share of the weight of the best one
+_NEGLIGIBLE_BITS = 10.0  # 2^-10 is less than NEGLIGIBLE
 _FIRST_SHARE = 0.6
 _LATTICE_BITS, _GAP_BITS = 1.0, 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only

@@ -31,7 +31,6 @@ ZONES = (  # the time zones that a job may be scheduled in by default, likelier 
     *("Asia/Kolkata", "Asia/Tokyo", "Australia/Sydney"),
 )
 
-_MATTERS = 1e-3  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
 _CHECK_INTERVAL = 4  # heartbeats between two looks for a change of schedule; more when the history is long
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
 _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
@@ -186,8 +185,7 @@ def _updated(previous: Fit, seen: list[int]) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
-    time, lowest = seen[-1], previous.candidates[0].bits
-    candidates = []
+    time, candidates = seen[-1], []
     for candidate in previous.candidates:
         cost, residuals, hypothesis = OUTLIER_BITS, candidate.residuals, candidate.hypothesis
         residual = time - next_slot(hypothesis, previous.last_at, candidate.late_and_early[1], 0)
@@ -197,7 +195,7 @@ def _updated(previous: Fit, seen: list[int]) -> Fit | None:
         if is_next:  # it is the run of the slot after the last one's
             residuals = (*residuals, residual)[-RECENT:]
             cost = (residual_bits(residuals, 0, hypothesis.spacing_ms) or [OUTLIER_BITS])[-1]
-        if cost >= OUTLIER_BITS and 2.0 ** (lowest - candidate.bits) > _MATTERS:
+        if cost >= OUTLIER_BITS:
             return None
         candidates.append(replace(candidate, bits=candidate.bits + cost, residuals=residuals))
     candidates.sort(key=lambda candidate: candidate.bits)
