@@ -89,6 +89,7 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
             "SELECT histogram(late_ms, 1s) AS bin, job, count(*) FROM runs WHERE late_ms IS NOT NULL BY bin, job",
             [DAY, HOUR],
         ),
+        ("SELECT histogram(late_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 90s BY bin", ["1h by status"]),
         (
             "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
             ["1h by status"],
@@ -182,7 +183,9 @@ DAYS_BY_TIME = "PRIMARY KEY (day=? AND series_id"
         ("SELECT avg(duration_ms) FROM runs BY host EVERY 1d LAST 4d", {DAYS, BY_TIME}),
         ("SELECT stddev(duration_ms), last(status) FROM runs BY job EVERY 6h LAST 4d", {BY_SERIES}),
         ("SELECT count(*) FROM runs WHERE job = 'mail' EVERY 6h LAST 4d", {BY_SERIES}),
-        ("SELECT p50(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h LAST 4d", {VALUES_BY_SERIES}),
+        ("SELECT p50(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h LAST 4d", {BY_TIME}),  # half of all cells
+        ("SELECT p50(duration_ms) FROM runs WHERE job = 'none' EVERY 6h LAST 4d", {VALUES_BY_SERIES}),
+        ("SELECT p50(duration_ms) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin' LAST 4d", {BY_TIME}),
         ("SELECT count(*) FROM runs WHERE status = 'failed' BY job LAST 4d", {DAYS, BY_TIME}),
         ("SELECT count(*) FROM runs WHERE exit_code > 0 BY job LAST 4d", {DAYS, BY_SERIES}),
         ("SELECT count(*) FROM runs WHERE status = 'failed' BY job, hour(time) LAST 4d", {BY_SERIES}),

@@ -201,8 +201,8 @@ _raw = st.sampled_from(
         "UPDATE runs SET duration_ms = 3037000500 + id WHERE id % 4 = 0",
         "UPDATE events SET message = substr('a' || char(0) || 'ünïcödé', 1, 1 + id % 9) WHERE id % 3 = 0",
         "UPDATE events SET received_at = received_at - 7200000 * (id % 5)",
-        "UPDATE events SET kind = 1 WHERE id % 2 = 0",
-        "DELETE FROM events WHERE id % 4 = 1",
+        "UPDATE events SET kind = 1 WHERE id % 2 = 0 AND kind <> 0",  # an open run has a start
+        "DELETE FROM events WHERE id % 4 = 1 AND kind <> 0",
         f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
     ]
 )

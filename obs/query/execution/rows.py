@@ -13,8 +13,8 @@ from typing import Any
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.language.functions import NUMERIC
 from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan, has_aggregate
-from obs.query.sql.cover import Cover, Span, usable_grains
-from obs.query.sql.rollup import select_covered
+from obs.query.sql.cover import Cover, Span, terms_of_series, usable_grains
+from obs.query.sql.rollup import select_covered, select_wide
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import format_ms
@@ -143,7 +143,13 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
         if covered and len(covered) <= MAX_SPANS and len(uncovered) <= MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
-    return replace(cover, spans=tuple(spans), rest=tuple(rest)) if spans else None
+    if not spans:
+        return None
+    grain, of_grain = spans[-1]
+    if grain.by_time and (plan.source.where or terms_of_series(plan)):
+        ((is_wide,),) = session.fetch(select_wide(plan, scan, grain, of_grain[-1][1] - 1))
+        cover = replace(cover, is_wide=bool(is_wide))
+    return replace(cover, spans=tuple(spans), rest=tuple(rest))
 
 
 def _split(

@@ -202,14 +202,17 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
     return end - start if name == "valued" else _OF_PART[name](values[start:end])
 
 
-def _bins(packed: bytes | None, runs: int, width: int, ahead: int) -> str:
-    """As JSON, the start of each bin, `ahead` of a multiple of `width`, and its rows; null and the rows without any."""
-    values = () if packed is None else unpack(packed)
-    bins = [f"[null,{runs - len(values)}]"] if runs > len(values) else []  # json.dumps takes twice the time
-    place = 0
-    while place < len(values):
+def _bins(packed: bytes, without: int, first: int | None, last: int, width: int, ahead: int) -> str:
+    """As JSON, of the values from `first` to `last` the start of each bin, `ahead` of a multiple of `width`, and its
+    rows; if `first` is None, null and the rows `without` a value.
+    """
+    if first is None:
+        return f"[[null,{without}]]"  # json.dumps takes twice the time
+    values, bins = unpack(packed), []
+    place, end = bisect_left(values, first), bisect_right(values, last)
+    while place < end:
         start = (values[place] + ahead) // width * width - ahead
-        place, before = bisect_left(values, start + width, place), place
+        place, before = bisect_left(values, start + width, place, end), place
         bins.append(f"[{max(start, 0)},{place - before}]")
     return f"[{','.join(bins)}]"
 

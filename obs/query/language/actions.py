@@ -148,7 +148,7 @@ def duration_of(text: str, span: Span, rest: str = "") -> nodes.Duration:
     else:
         months = int(amount) * MONTHS.get(unit.lower(), 0)
         return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()], months)
-    hint = "Write a whole number and one of ms, s, m, h, d, w, mo: 90s, 5m, 24h, 7d."
+    hint = "Write a whole number and one of ms, s, m, h, d, w, mo, y: 90s, 5m, 24h, 7d."
     if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", rest):
         hint = f"Write a time in single quotes: '{date[0]}'."
     if unit == "M":

@@ -74,11 +74,12 @@ class Scope:
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
         names = [*self.source.by_name(), *(self.names or {})]
-        message, hint = f"{self.source.name} has no column {node.name}.", habits.NAMES.get(node.name.upper())
+        message = f"{self.source.name} has no column {node.name}."
+        hint = None if node.name.lower() in names else habits.NAMES.get(node.name.upper())
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
         columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
-        advice = f"Text is written in single quotes: '{node.name}'. {columns}"
+        advice = f"{columns} Text is written in single quotes: '{node.name}'."
         raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint, advice=advice)
 
     def _call(self, node: nodes.Call) -> Checked:
@@ -88,7 +89,7 @@ class Scope:
             return Apply(node.span, "now", (), Type.TIME)
         if function is None:
             names, message = list(FUNCTIONS), f"There is no function {node.name.name}."
-            hint = habits.FUNCTIONS.get(name)
+            hint = habits.percentile(name) or habits.FUNCTIONS.get(name)
             raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=names, hint=hint)
         if not function.aggregate or Family.AGGREGATE in function.parameters:
             return self._scalar(node, function)

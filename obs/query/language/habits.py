@@ -37,3 +37,10 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     if found.upper() in RESERVED:
         return "Write FROM and a source before it." if "FROM" in expected else None
     return f"Write a comma before a column, or AS before a name: AS {found}." if "AS" in expected else None
+
+
+def percentile(name: str) -> str | None:
+    """What to write instead of a function such as ``p97``, ``p99_9`` or ``p999``; None for another name."""
+    if (found := re.fullmatch(r"p(100|\d\d?)_?(\d*)", name)) is None:
+        return None
+    return f"Write percentile(x, {found[1]}{found[2] and '.'}{found[2]}): only some percentiles have a function."

@@ -24,8 +24,9 @@ class Cover:
     rest: tuple[Range, ...] = ()
     compared: Checked | None = None  # what is measured, where it is compared with constants
     parts: Sequence[Part] = ()  # into which each cell is split then; without any, it means all values
-    binned: Apply | None = None  # a histogram, into whose bins each cell is split; its last argument is their width
+    binned: Apply | None = None  # a histogram, into whose bins each part is split; its last argument is their width
     moments: Sequence[int] = ()  # when comparisons of the time with constants change
+    is_wide: bool = True  # whether WHERE chooses many of the cells
 
 
 _DAY_FUNCTIONS = ("weekday", "date")
@@ -52,9 +53,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     binned = next(filter(None, map(_histogram, plan.groups)), None)
     of_measured = [*comparisons, *([] if binned is None else [binned])]
     compared = next((each.arguments[0] for each in of_measured), None)
-    parts = _parts(comparisons, plan.where)
-    is_known = len(parts) <= (_MAX_PARTS if binned is None else 0)
-    is_known = is_known and all(each.arguments[0] == compared for each in of_measured)
+    parts = _parts(comparisons, plan.where, is_needed=binned is not None)
+    is_known = len(parts) <= _MAX_PARTS and all(each.arguments[0] == compared for each in of_measured)
     if not is_known or any(template_of(aggregate, compared, binned) is None for aggregate in aggregates):
         return [], Cover()
     grains: list[Grain] = []
@@ -192,8 +192,8 @@ def _histogram(group: Checked | None) -> Apply | None:
     return None
 
 
-def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
-    """The parts within which each comparison has one result, but () for all values. A WHERE may need a value."""
+def _parts(comparisons: Sequence[Apply], where: Checked | None, *, is_needed: bool) -> Sequence[Part]:
+    """The parts within which each comparison has one result, but () for all values if no part is needed."""
     firsts = {0}
     for comparison in comparisons:
         for place, constant in enumerate(comparison.arguments[1:]):
@@ -203,4 +203,4 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
     parts = [*([] if needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
-    return parts if comparisons and parts != [(0, _LARGEST)] else ()
+    return parts if is_needed or (comparisons and parts != [(0, _LARGEST)]) else ()

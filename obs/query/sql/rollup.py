@@ -6,11 +6,11 @@ a partial result under the name of the source's table, and the outer SELECT comb
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan, columns_of
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
 from obs.query.sql.cover import OF_TIME, Cover, Span, template_of, templates_of, terms_of_series
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, prefix_of, select, simpler
@@ -23,15 +23,26 @@ def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
     return select(plan, scan) if cover is None else RollupSelect(plan, scan, cover=cover).statement()
 
 
+def select_wide(plan: Plan, scan: Scan, grain: Grain, number: int) -> SqlStatement:
+    """The SELECT of whether WHERE chooses many of the cells of one unit."""
+    writer = RowSelect(replace(plan, where=terms_of_series(plan)), scan)
+    condition = " AND ".join(["1", *writer.conditions()])
+    joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
+    cells = grain.by_time.format(spans=f"(VALUES ({number}, {number + 1})) AS spans", joins=joins)
+    many = f"SELECT count(*) FILTER (WHERE {condition}) >= {_MANY} * count(*) FROM {cells}"
+    return SqlStatement(many, writer.parameters)
+
+
 _OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
 _PART = (  # what a column of a cell is for a part of it; ``{cells}`` is what the names of the columns begin with
     "CASE WHEN parts.column1 IS NULL THEN {absent}"
     " WHEN {cells}least >= parts.column1 AND {cells}most <= parts.column2 THEN {cells}{name}"
     f" ELSE {_OF_PART} END"
 )
+_MANY = 0.2  # finding a cell by its series takes as long as reading several in the order of time
 _FEW_MS = 48 * HOUR_MS  # at most so much is left at both ends of a window that is read by the day
 _KEY = "of_key"  # no column of a source has this name
-_BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
+_BIN, _RUNS_IN_BIN = "(bins.value ->> 0)", "(bins.value ->> 1)"
 """Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
 _HAS_PART = (  # whether a cell has rows in a part
     "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
@@ -133,10 +144,10 @@ class RollupSelect(RowSelect):
         cells = f"{grain.cells}.{prefix_of(compared) or ''}"
         # Of rows, an index finds the spans, not what WHERE may say of the time.
         writer.time_sql = f"({grain.number} * {grain.unit_ms})" if grain.cells else f"+{writer.time_sql}"
-        if grain.cells:
-            known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
-            # Of floor(), `binned` is only the quotient: its value follows from that of `compared`.
-            writer.known = {each: known for each in (compared, *plan.groups) if each and each in (compared, binned)}
+        of_part = {} if compared is None else {compared: "parts.column1" if parts else f"{cells}least"}
+        # Of floor(), `binned` is only the quotient: its value follows from that of `compared`.
+        in_bin = {each: _BIN for each in (compared, *plan.groups) if each and each in (compared, binned)}
+        writer.known = of_part if binned is None else in_bin
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
         for number, group in enumerate(plan.groups):
@@ -144,19 +155,18 @@ class RollupSelect(RowSelect):
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
         if self.keyed:
             columns.append(f"{key_of(plan.groups[0])} AS {_KEY}")
+        chosen, writer.known = writer.chosen(), of_part
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
-        chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read
+        conditions = writer.conditions()  # first, as they drop parts before values are read
         conditions += [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
-        # Cells are stored in the order of time. They are read so for a short time and for values, which no index has,
-        # but not if a condition chooses few series (one on the status does not), or if each calls a function of Python.
+        # Cells are stored in the order of time. They are read so for a short time, if none calls a function of Python,
+        # and for values, which no index has, but not if a condition chooses few of them.
         are_few = sum(end - first for first, end in spans) * grain.unit_ms <= _FEW_MS
-        are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        names = columns_of(terms_of_series(plan))
-        is_wide = all(column.values for column in plan.source.columns if column.name in names)
-        is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
-        by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
-        of_cell = (writer.time_sql, "parts.")
+        are_few = are_few and not any("obs_" in text for text in columns)
+        are_needed = bool(parts) or any(each.name == "sorted" for each in values)
+        by_time = grain.by_time if (are_few or are_needed) and self.cover.is_wide and not chosen else ""
+        of_cell = (writer.time_sql, "parts.", "bins.")
         in_order = grain.cells and not by_time and not any(name in text for text in apart for name in of_cell)
         keys = [*map(str, range(1 if self.scan.timeline else 2, 1 + len(columns)))]
         keys = [f"{plan.source.table}.id"] if in_order else keys  # its cells follow each other, and have one key
@@ -177,8 +187,8 @@ class RollupSelect(RowSelect):
         match binned:
             case Apply(name=name, arguments=(_, nodes.Literal(value=int() | float() as width))):
                 ahead = {"round": width // 2, "ceil": width - 1}.get(name, 0)
-                bins = f"obs_bins({cells}sorted, {grain.cells}.runs, {width:.0f}, {ahead:.0f})"
-                tables += f" CROSS JOIN json_each({bins}) AS parts"
+                of = f"{cells}sorted, {grain.cells}.runs - {cells}valued, parts.column1, parts.column2"
+                tables += f" CROSS JOIN json_each(obs_bins({of}, {width:.0f}, {ahead:.0f})) AS bins"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
@@ -195,8 +205,9 @@ class RollupSelect(RowSelect):
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
             is_of_valued = name == "runs" and self.cover.compared is not None and not parts
             value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
-            value = _RUNS_IN_BIN if self.cover.binned is not None else value
-            if parts:
+            if self.cover.binned is not None:
+                value = _RUNS_IN_BIN
+            elif parts:
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
