@@ -253,15 +253,16 @@ def open_and_close(
     for values in to_open:
         prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
         title = values["kind"].title(values["subject"] + (f" on {values['host']}" if values.get("host") else ""))
-        band = annotations.open_band(db, f"{prefix}/{values['subject']}", title, values["started_at"], now_ms)
-        opened.append(incidents.save(db, values={**values, "annotation_id": band}))
+        band = {"name": f"{prefix}/{values['subject']}", "title": title, "start_time": values["started_at"]}
+        band |= {"created_at": now_ms, "updated_at": now_ms, "by_service": True}
+        opened.append(incidents.save(db, values={**values, "annotation_id": annotations.save(db, values=band)}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
             ended_at = max(now_ms, incident.started_at)  # no heartbeat came after its start
         incidents.save(db, values={"id": incident.id, "ended_at": ended_at})
-        annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
+        annotations.save(db, values={"id": incident.annotation_id, "end_time": ended_at, "updated_at": now_ms})
     outbox.ended(db, channels, to_close, now_ms)
 
 

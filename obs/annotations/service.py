@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Container, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from obs.annotations import rules, store
@@ -37,7 +38,7 @@ def update(
         stored = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(stored, versions)
         revised = rules.revised(stored, changes, caller.now_ms)
-        store.save(db, revised)
+        store.save(db, values=asdict(revised))
         return revised
 
     return caller.write(unit)

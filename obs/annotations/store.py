@@ -75,22 +75,7 @@ def add(db: sqlite3.Connection, new: Annotation) -> tuple[Annotation, bool]:
     db.execute(f"DELETE FROM annotations WHERE idempotency_key = ? AND {LAST_MOMENT_SQL} < ?", same_key)
     for row in db.execute(f"{_SELECT} WHERE idempotency_key = ?", same_key[:1]):
         return _annotation(row), False
-    return replace(new, id=save(db, new)), True
-
-
-def save(db: sqlite3.Connection, annotation: Annotation) -> int:
-    """Store an annotation, whether it is new or not; returns its id."""
-    return save_row(db, "annotations", asdict(annotation))
-
-
-def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
-    """Add a band of the service that has no end yet; returns its id."""
-    same = {"created_at": now_ms, "updated_at": now_ms, "by_service": True}
-    return save_row(db, "annotations", {"name": name, "title": title, "start_time": start_time, **same})
-
-
-def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
-    db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
+    return replace(new, id=save(db, values=asdict(new))), True
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
@@ -120,6 +105,7 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
 
 _IS_OLD = f"{LAST_MOMENT_SQL} < :cutoff - {RETENTION_MS}"
 count_annotations = partial(count_rows, table="annotations")
+save = partial(save_row, table="annotations")
 delete = partial(delete_row, table="annotations")
 delete_past_retention = partial(delete_oldest, table="annotations", time=LAST_MOMENT_SQL, condition=_IS_OLD)
 
