@@ -1,7 +1,7 @@
 """Checking expressions: names are looked up, types are determined, and calls and operators get fitting arguments."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs import times
@@ -15,20 +15,8 @@ from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _EQUALITY = ("=", "!=", "in")
+_MOST_NODES = 10_000  # that all aliases of a statement may stand for: an alias of aliases could stand for millions
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
-
-
-@dataclass(slots=True)
-class Budget:
-    """How many nodes all aliases of a statement may stand for: an alias of aliases could stand for millions."""
-
-    left: int = 10_000
-
-    def spend(self, name: nodes.Name, expression: Checked) -> None:
-        """Raises OqlError (oql_too_long)."""
-        self.left -= sum(1 for _ in walk(expression))
-        if self.left < 0:
-            raise OqlError("oql_too_long", name.span, "The statement is too long once its aliases are replaced.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class Scope:
     no_aggregates: str = ""  # why aggregates are not allowed; empty where they are
     names: Mapping[str, Checked] | None = None
     names_first: bool = False
-    budget: Budget = field(default_factory=Budget)
+    left: Iterator[int] = field(default_factory=lambda: iter(range(_MOST_NODES)))  # is used up by these nodes
 
     def check(self, node: nodes.Expression) -> Checked:
         """Raises OqlError."""
@@ -67,7 +55,10 @@ class Scope:
         if named is not None and (self.names_first or column is None):
             if self.no_aggregates and (has_aggregate(named) or isinstance(named, Derived)):
                 raise OqlError("oql_syntax", node.span, f"This is an aggregate. {self.no_aggregates}")
-            self.budget.spend(node, named)
+            for _ in walk(named):
+                if next(self.left, None) is None:
+                    message = "The statement is too long once its aliases are replaced."
+                    raise OqlError("oql_too_long", node.span, message)
             return replace(named, span=node.span)
         if column is not None:
             return Read(node.span, column)
