@@ -137,16 +137,9 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Key, Cell] | N
             if (series[0], series[2]) != (None, None):
                 parts[unit, number, series].append(cell)
         cells = {cell_key: _together(each) for cell_key, each in parts.items()}
-    both = chain.from_iterable((cell.values, cell.late) for cell in cells.values())
-    return cells if all(_can_be_stored(values, unit) for values in both) else None
-
-
-def _can_be_stored(values: Values, unit: Unit) -> bool:
-    """False if they are too large, negative, or too many for one blob."""
-    if values.valued == 0:
-        return True
-    is_small = values.sorted is None or len(values.sorted) <= LARGEST_BLOB
-    return is_small and values.least >= 0 and (unit != "hour" or values.total <= LARGEST_TOTAL_MS)
+    both = [each for cell in cells.values() for each in (cell.values, cell.late) if each.valued]
+    fit = all(each.least >= 0 and len(each.sorted or b"") <= LARGEST_BLOB for each in both)  # into a blob
+    return cells if fit and (unit != "hour" or all(each.total <= LARGEST_TOTAL_MS for each in both)) else None
 
 
 def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
