@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pyparsing import ParseException
 
+from obs.api import is_storable
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Expression, Span
@@ -113,13 +114,9 @@ def _sent(token: Token, types: tuple[type, ...], expected: str, *, is_list: bool
         message, advice = f"The parameter {name} has no value.", f'Send it: "params": {{"{name}": ...}}.'
         raise OqlError("oql_bad_parameter", token.span, message, expected=known, known=known, advice=advice)
     token.segment.used.add(name)
-
-    def fits(value: Any) -> bool:
-        is_text = str(value).encode(errors="ignore").decode() == str(value)  # not half of a surrogate pair
-        return type(value) in types and is_text
-
     values = sent[name] if is_list else [sent[name]]
-    if not isinstance(values, list) or not values or not all(map(fits, values)):
+    fit = isinstance(values, list) and all(type(each) in types and is_storable(str(each)) for each in values)
+    if not fit or not values:
         raise OqlError("oql_type_mismatch", token.span, f"The parameter has to be {expected}.", expected=[expected])
     return sent[name]
 
