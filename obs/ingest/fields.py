@@ -164,12 +164,11 @@ def read_duration(value: Any, unit_ms: int) -> int | None:
 
 def read_name_in_path(text: str) -> str:
     """The name of a job in a path, of which `text` is a part as WSGI passes it. Raises ServiceError (422)."""
-    if not text.isascii():
-        try:
-            text = text.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
-        except UnicodeDecodeError as error:
-            raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
-    return valid_name(text, "path", "job_name")
+    try:
+        name = text.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
+    except UnicodeDecodeError as error:
+        raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
+    return valid_name(name, "path", "job_name")
 
 
 def read_query(environ: Mapping[str, Any]) -> str:
