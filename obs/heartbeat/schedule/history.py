@@ -95,8 +95,6 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
         bursts = []
     if not older and len(days) > 2 and days[0] not in bursts and len(days[0]) > 2 * max(map(len, days[1:])):
         bursts.append(days[0])  # the job was tried out on its first day
-    if not bursts:
-        return recent, []
     dropped = {time for day in bursts for time in day}
     return [time for time in recent if time not in dropped], [(day[0], day[-1]) for day in bursts]
 
