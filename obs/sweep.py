@@ -26,6 +26,7 @@ from obs.config import ConfigError
 from obs.errors import ServiceError
 from obs.heartbeat.overdue import Wait
 from obs.heartbeat.runs import FUTURE_MS
+from obs.heartbeat.schedule.history import RETRIED_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.expectations import Learned
@@ -273,7 +274,8 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
     if is_false_alarm and job.pin is not None:
         raise ServiceError("conflict", "The schedule was set by hand.", hint="Set a longer grace period.")
     is_host = one.subject != one.job and one.ended_at is None  # which is not learned any more, by a trigger
-    added = [Wait(one.id, one.started_at, one.ended_at or now_ms)] if is_false_alarm and not is_host else []
+    silent_until = one.ended_at or max(now_ms, one.started_at + RETRIED_MS + 1)  # else this run would be waited for
+    added = [Wait(one.id, one.started_at, silent_until)] if is_false_alarm and not is_host else []
     if [*waits, *added] == list(job.waits):
         return
     columns = {"waits": json.dumps([*waits, *added])} | ({} if one.ended_at else {"overdue_since": None})

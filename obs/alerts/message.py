@@ -21,11 +21,11 @@ COLOURS = re.compile(r"\x1b\[[\d:;?]*[A-Za-z]")  # in the output of a job: for i
 _LONGEST_TITLE = 80
 _PHRASES = {  # how a sentence continues after the job: when it begins, while it lasts, and when it is over
     "failed": ("failed at", "is still failing since", "was failing"),
-    "overdue": ("is overdue since", "is still overdue since", "was overdue"),
+    "overdue": ("has been overdue since", "is still overdue since", "was overdue"),
     "lost": ("lost a run at", "has not ended a run since it lost one at", "had lost a run"),
-    "overrunning": ("is overrunning since", "is still overrunning since", "was overrunning"),
-    "alert": ("is firing since", "is still firing since", "was firing"),
-    "too_often": ("runs too often since", "still runs too often since", "ran too often"),
+    "overrunning": ("has been overrunning since", "is still overrunning since", "was overrunning"),
+    "alert": ("has been firing since", "is still firing since", "was firing"),
+    "too_often": ("has run too often since", "still runs too often since", "ran too often"),
 }
 _HTML = {"text": "<p>{}</p>", "log": "<pre>{}</pre>", "link": '<p><a href="{0}">{0}</a></p>'}
 At = Callable[[int], str]  # says a time in words

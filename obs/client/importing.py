@@ -44,7 +44,7 @@ def healthchecks(options: Any) -> int:
         rows.append((name, schedule, f"{check['grace']} s", tag, result))
     show(table(("JOB", "SCHEDULE", "GRACE", "TAG", "RESULT"), rows))
     if not options.write:
-        warn("nothing is changed. Add --write to import.")
+        warn("nothing was changed. Add --write to import.")
     return failed
 
 

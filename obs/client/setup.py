@@ -77,13 +77,13 @@ def crontab(options: Any) -> None:
     environment = {"HOME": str(Path.home()), "PATH": "/usr/bin:/bin", **settings}
     tried = subprocess.run([_PROGRAM, "flush"], env=environment, capture_output=True)  # noqa: S603
     if tried.returncode:
-        raise OSError(f"nothing is changed: cron cannot use {_PROGRAM}\n{tried.stderr.decode(errors='replace')}")
+        raise OSError(f"nothing was changed: cron cannot use {_PROGRAM}\n{tried.stderr.decode(errors='replace')}")
     os.umask(0o077)
     saved = Path.home() / f"crontab-before-obs-{time.time():.0f}"
     saved.write_bytes(listed.stdout)
     warn(f"the old crontab is in {saved}")
     if subprocess.run(["crontab", "-"], input=new).returncode:  # noqa: S607
-        raise OSError("nothing is changed: crontab refuses the new one")
+        raise OSError("nothing was changed: crontab refuses the new one")
 
 
 def _wrapped(text: str, *, asks: bool) -> str:

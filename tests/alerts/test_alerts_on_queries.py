@@ -38,7 +38,7 @@ def test_a_number_that_meets_the_condition_for_long_enough_reaches_the_receiver(
     assert [one["value"] for one in shown_alert(world, alert)["firing"].values()] == [2]
     world.pass_time(seconds=11)
     [message] = receiver.messages()
-    assert message["title"].startswith("failures is firing since ")
+    assert message["title"].startswith("failures has been firing since ")
     assert "(value 2)" in message["title"]
     assert f"Fires when > 1: {FAILURES}" in message["text"]
     assert message["incidents"][0]["kind"] == "alert"
@@ -85,7 +85,7 @@ def test_the_group_without_a_value_is_called_not_set(world: World, receiver: Rec
     evaluate(world, seconds=1)
     world.pass_time(seconds=11)
     [message] = receiver.messages()
-    assert message["title"].startswith("failures: (not set) is firing since ")
+    assert message["title"].startswith("failures: (not set) has been firing since ")
 
 
 def test_groups_of_several_columns_with_the_same_text_are_told_apart(world: World) -> None:
@@ -265,7 +265,7 @@ def test_a_channel_for_some_jobs_is_notified_of_alerts(world: World, receiver: R
     fail(world, 2)
     evaluate(world, seconds=1)
     world.pass_time(seconds=11)
-    assert [title.partition(" since")[0] for title in titles(receiver)] == ["failures is firing"]
+    assert [title.partition(" since")[0] for title in titles(receiver)] == ["failures has been firing"]
 
 
 def test_the_band_of_an_alert_is_not_that_of_a_job_with_its_name(world: World) -> None:

@@ -96,6 +96,17 @@ def test_a_false_alarm_ends_and_the_next_run_is_waited_for(silent_on_sunday: Lif
     assert [one["ended_at"] is None for one in life.incidents()] == [True, False]
 
 
+def test_the_next_run_is_waited_for_also_if_the_verdict_is_given_at_once(life: Life) -> None:
+    life.every(DAY_MS, 27)
+    expected_at, overdue_at = life.deadline()
+    life.pass_ms(overdue_at - life.clock() + 2_000)
+    judged = life.judge("false_alarm")
+    assert judged["effect"] == "On Sundays around 02:00 (UTC), obs now waits 1 d longer than learned."
+    assert abs(life.deadline()[0] - expected_at - DAY_MS) < MINUTE_MS
+    life.pass_ms(10 * MINUTE_MS)
+    assert [one["ended_at"] is None for one in life.incidents()] == [False]
+
+
 def test_on_the_same_day_of_the_next_weeks_it_is_waited_for_until_the_next_run(silent_on_sunday: Life) -> None:
     life = silent_on_sunday
     learned = life.deadline()[1] - life.deadline()[0]

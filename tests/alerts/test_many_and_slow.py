@@ -5,10 +5,12 @@ import threading
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
+from functools import partial
 from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
 
 from obs.services import services
 from tests.alerts.conftest import add_overdue_jobs
@@ -105,6 +107,23 @@ def test_an_alert_reaches_a_mailbox(world: World) -> None:
     assert html is not None
     assert "&lt;b&gt;no space&lt;/b&gt; left" in html.get_content()
     assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_what_a_mail_server_said_is_shown(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    refused = AuthResult(success=False, handled=False, message="535 5.7.8 Wrong app password")
+    serve = partial(Controller, authenticator=lambda *_: refused, auth_require_tls=False)
+    controller = serve(Mailbox(), hostname="127.0.0.1", port=port)
+    controller.start()
+    url = f"mailto://obs:topsecret@127.0.0.1:{port}?from=obs@example.com&to=me@example.com&mode=insecure"
+    channel = world.client.post("/api/v1/channels", json={"name": "mail", "url": url}).json
+    answer = world.client.post(f"/api/v1/channels/{channel['id']}/test").json
+    controller.stop()
+    assert not answer["delivered"]
+    assert "535" in answer["answer"]
+    assert "Wrong app password" in answer["answer"]
+    assert "topsecret" not in answer["answer"]
 
 
 def test_a_message_is_shortened_to_what_the_service_accepts(world: World) -> None:

@@ -133,7 +133,7 @@ def test_an_alert_that_is_changed_or_deleted_ends_what_it_fires_for(world: World
     evaluate(world, minutes=1)
     assert [row[4] is not None for row in incidents_of_alerts(world)] == [True]
     world.pass_time(minutes=6)
-    assert [title.split()[1] for title in titles(receiver)] == ["is", "was"]
+    assert [title.split()[1] for title in titles(receiver)] == ["has", "was"]
 
 
 def test_a_preview_says_when_the_alert_would_have_fired_and_saves_nothing(world: World) -> None:

@@ -187,7 +187,7 @@ def record(
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
         _plan_reminder(db, channel, delivery.id, now_ms)
     if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
-        notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
+        notice = f"The channel {channel.name} does not work\n{answer['answer']}\nNot sent: {title or 'a message'}"
         tried = "SELECT sent_at IS NULL FROM deliveries WHERE channel_id = ? AND attempts > 0 ORDER BY id DESC LIMIT 1"
         other = min(enabled.values(), key=lambda each: first_value(db, tried, (each.id,)) or 0)  # it may work
         report(db, other, "notice", notice, now_ms)

@@ -88,6 +88,7 @@
 
   timezone.addEventListener("focus", offerZones, { once: true });
   showFields();
+  window.addEventListener("pageshow", showFields); /* after "Back", the browser restores what was chosen */
   kind.addEventListener("change", showFields);
   form.addEventListener("input", () => {
     clearTimeout(timer);

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Scan
 from obs.query.sql.cover import OF_TIME, Cover, Span, template_of, templates_of, terms_of_series
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, prefix_of, select, simpler
@@ -90,10 +90,8 @@ class RollupSelect(RowSelect):
     def __post_init__(self) -> None:
         super().__post_init__()
         table = self.plan.source.table
-        self.known = {
-            group: f"({group.column.lookup})" if isinstance(group, Read) and group.column.key else f"{table}.g{number}"
-            for number, group in enumerate(self.plan.groups)
-        }
+        groups = enumerate(self.plan.groups)
+        self.known = {each: self.group(each) if key_of(each) else f"{table}.g{number}" for number, each in groups}
 
     def aggregate(self, aggregate: Aggregate) -> str:
         if (same := simpler(aggregate)) is not aggregate:

@@ -59,7 +59,7 @@ def test_the_list_of_incidents_has_the_same_buttons_on_a_phone(page: Page, addre
     expect(page.get_by_text("Acknowledged 15 Jun")).to_be_visible()
     assert violations(page) == []
     page.get_by_role("button", name="That was right: photos").click()
-    expect(page.get_by_text("A right alarm")).to_be_visible()
+    expect(page.get_by_text("Confirmed")).to_be_visible()
     expect(page.get_by_role("button", name="That was right: photos")).to_have_count(0)
     page.get_by_role("button", name="That was a false alarm: photos").click()
     expect(page.get_by_role("heading", name="No open incidents")).to_be_visible()
