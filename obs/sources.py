@@ -1,6 +1,6 @@
 """The description of a source that OQL can read. Each area describes its own; the query area imports no area.
 
-No client can change the SQL in a source. Its only parameter is ``:now``, the time of the request in milliseconds.
+No client can change the SQL in a source. Its only parameters are the times of the window and of the request.
 """
 
 from collections.abc import Sequence

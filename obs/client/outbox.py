@@ -99,7 +99,7 @@ class Outbox:
 
 
 def folder() -> str:
-    """Where the files are: ~/.local/state/obs. Those for a server and an organization in the environment are apart."""
+    """Where the files are: ~/.local/state/obs. A server and an organization in the environment have their own."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     server = [os.environ.get("OBS_URL", ""), os.environ.get("OBS_API_KEY", "").rpartition("_")[0]]
     return os.path.join(state, "obs", *([f"{crc32(repr(server).encode()):08x}"] if any(server) else []))

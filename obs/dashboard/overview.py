@@ -79,7 +79,7 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
 
 
 def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]]:
-    """The ids of the jobs that match all filters, in order, and the number of those that match all but the state's."""
+    """The ids of the jobs that match all filters, in order; how many match all but the state's, by state."""
     text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
     conditions = [(name, value) for name in PLACE if (value := getattr(choice, name))]
 

@@ -117,7 +117,7 @@ class Supervisor:
         _log.error("worker process %d ended %s (%s); the next one starts in %d s", pid, when, reason, pause)
 
     def _check(self) -> None:
-        """Kill the worker if it hangs: it has answered no request, although the last checks have sent one each."""
+        """Kill the worker if it has not answered the last checks. Before its first answer it may upgrade files."""
         self._check_at = time.monotonic() + _CHECK_SECONDS
         notify("WATCHDOG=1")
         if self._pid and self._answers:

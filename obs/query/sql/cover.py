@@ -32,8 +32,8 @@ class Cover:
 _DAY_FUNCTIONS = ("weekday", "date")
 _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)  # the same for a time and for the start of its hour, or its day in UTC
 IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
-"""Whether the result of a comparison changes after the constant, or at it: at the first of BETWEEN, after the second,
-and with other operators both."""
+"""Where the result of a comparison changes: True is after the constant, False at it. BETWEEN changes at the first one
+and after the second one; other operators change at and after each."""
 _COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53  # above all values that cells have measured
 _MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
