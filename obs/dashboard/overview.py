@@ -82,19 +82,15 @@ def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]
     """The ids of the jobs that match all filters, in order; how many match all but the state's, by state."""
     text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
     conditions = [(name, value) for name in PLACE if (value := getattr(choice, name))]
-
-    def is_narrowed(job: Job) -> bool:
-        if any(getattr(job, name) != value for name, value in conditions):
-            return False
-        return text in "\n".join(filter(None, (job.name, job.project, job.service, job.host))).casefold()
+    narrowed = [job for job in jobs if all(getattr(job, name) == value for name, value in conditions)]
+    if text:
+        shown = ("name", *PLACE)
+        narrowed = [job for job in narrowed if text in "\n".join(getattr(job, one) or "" for one in shown).casefold()]
 
     def key(job: Job) -> tuple[float, str, int]:
-        number = sort_key(job)
-        if number is None:
-            number = math.inf
+        number = math.inf if (found := sort_key(job)) is None else found
         return (-number if choice.desc else number), job.name.casefold(), job.id
 
-    narrowed = [job for job in jobs if is_narrowed(job)]
     keys = sorted(key(job) for job in narrowed if choice.state in ("", job.status))
     ids = [number for *_, number in (reversed(keys) if choice.desc and choice.sort == "name" else keys)]
     return ids, Counter(job.status for job in narrowed)

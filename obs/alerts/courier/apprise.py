@@ -78,13 +78,8 @@ def _said() -> str:
     return " ".join(_LOG.getvalue().split())
 
 
-def _is_told(record: logging.LogRecord) -> bool:
-    """Whether Apprise logs a warning, or what a mail server said, which it logs for debugging only."""
-    return record.levelno >= logging.WARNING or ("email" in record.pathname and "Exception" in record.msg)
-
-
-_handler = logging.StreamHandler(_LOG)
-_handler.addFilter(_is_told)
+_handler = logging.StreamHandler(_LOG)  # what a mail server said is logged for debugging only
+_handler.addFilter(lambda it: it.levelno >= logging.WARNING or ("email" in it.pathname and "Exception" in it.msg))
 logging.getLogger("apprise").addHandler(_handler)
 logging.getLogger("apprise").setLevel(logging.DEBUG)
 # Apprise loads its 150 modules with the first address: once, and not in the process of each attempt.

@@ -16,7 +16,7 @@ from obs.heartbeat.schedule.history import Memory, is_irregular, without_bursts
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import MINUTE_MS
 
-VERSION = 20  # of the method and of the stored form: a job with a fit of another version is learned again
+VERSION = 21  # of the method and of the stored form: a job with a fit of another version is learned again
 NEW_JOB = 12  # with fewer heartbeats, each one may change which hypotheses are plausible
 FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
 _WITH_MANUAL_RUNS = 0.55  # or so many, if it seldom misses a slot

@@ -140,11 +140,12 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     latest, older = memory.history()
     weeks = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
     known = weeks if usual > 0.9 * HOUR_MS else seen  # of others, two weeks are known by the hour
-    overdue = max(overdue, last + repeated_silence(fit.candidates[0], known, weeks, overdue - last, usual, unknown))
+    silence, irregular = repeated_silence(fit.candidates[0], known, weeks, overdue - last, usual, unknown)
+    overdue = max(overdue, last + silence, last + irregular)
     weekly = as_a_week_ago(fit.candidates, known, overdue, later)
     near = min(usual // 4, MOVED_MS)
     if weekly is not None and (weekly[0] > overdue + near or near < overdue - weekly[1] < usual + WEEK_MS):
-        slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
+        slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], max(weekly[1], last + irregular)
     off = switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + off), 0, later, lambda end: end + grace)
     return replace(

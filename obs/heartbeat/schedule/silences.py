@@ -6,28 +6,29 @@ from itertools import pairwise
 
 from obs.heartbeat.schedule.fit import Candidate
 from obs.heartbeat.schedule.gates import WEEKLY
-from obs.heartbeat.schedule.history import MOVED_MS, Interval, median
+from obs.heartbeat.schedule.history import MOVED_MS, Interval
 from obs.heartbeat.schedule.hypotheses import next_slot
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
 
 MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
-_LONG_SILENCE, _LONG_SILENCES, _NIGHTS = 5, 3, 25  # usual intervals; how many such silences; in how many days
+_LONG_SILENCE, _LONG_SILENCES, _NIGHTS = 5, 3, 25  # usual intervals; how many silences; in how many days
 _LONGER = 1.1  # months have different lengths
 
 
 def repeated_silence(
     best: Candidate, seen: Sequence[int], weeks: Sequence[int], least: int, usual: int, unknown: Sequence[Interval]
-) -> int:
-    """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
+) -> tuple[int, int]:
+    """How long to wait because the job was silent for longer than `least` before, and missed slots; 0 if it was not.
 
-    That is: after the last two heartbeats, or at the same time on the last two days or weeks; of a daily job, the older
-    one may be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the job runs
-    several times a day, it takes three. Or there were three long ones on other days: the computer is off at night, not
-    always after the same slot. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
+    The first: after the last two heartbeats, or at the same time on the last two days or weeks; of a daily job, the
+    older one may be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the
+    job runs several times a day, it takes three. The second: at this time on several of the last days, but not each
+    week: the computer is sometimes off at night, or some mornings begin later. Of a job that runs more often than
+    hourly, `weeks` has the first one of each hour.
     """
-    found, (bound, early) = 0, best.late_and_early
+    found, irregular, (bound, early) = 0, 0, best.late_and_early
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
 
     def silence_after(period: int, before: int, shift: int = 0) -> int:
@@ -51,12 +52,13 @@ def repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * (min if period else max)(silences)))
-    nights = [one for day in range(_NIGHTS) if (one := silence_after(DAY_MS, 1, day * DAY_MS)) >= _LONG_SILENCE * usual]
-    if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY:
-        night = median(nights)
+    nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(_NIGHTS)]
+    differing = sum(abs(night - other) > usual // 2 for night, other in zip(nights, nights[7:], strict=False))
+    if differing >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY and usual < DAY_MS // 2:
+        night = sorted(nights)[-2]
         morning = next_slot(best.hypothesis, seen[-1] + night, early, 0)
-        found = max(found, morning + bound - seen[-1] + round((_LONGER - 1) * night))
-    return found
+        irregular = morning + bound - seen[-1] + round((_LONGER - 1) * night)
+    return found, irregular
 
 
 def switched_off(best: Candidate, seen: Sequence[int], usual: int, unknown: Sequence[Interval]) -> int:

@@ -36,6 +36,12 @@ def test_fewer_runs_mean_a_longer_wait(residuals: tuple[int, ...]) -> None:
     assert upper_bound(few) > 1.1 * upper_bound(residuals)
 
 
+@pytest.mark.parametrize(("slower", "shift"), [(16, 90 * MINUTE_MS), (11, 360 * MINUTE_MS), (8, 20 * MINUTE_MS)])
+def test_of_two_kinds_of_runs_the_slower_ones_set_the_bound(slower: int, shift: int) -> None:
+    late = tuple(shift + residual for residual in NORMAL[:: COUNT // slower][:slower])
+    assert max(late) < upper_bound((*NORMAL[slower:], *late)) < max(late) + 30 * MINUTE_MS
+
+
 def test_one_late_run_means_a_longer_wait() -> None:
     assert upper_bound((*NORMAL[1:], 10 * MINUTE_MS)) > 1.1 * upper_bound(NORMAL)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from obs.heartbeat.schedule import Fit, describe, learn
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 from tests.heartbeat.schedule.jobs import at, cron, slots
 
 SINCE = "2025-01-06 00:00"  # a Monday
@@ -160,3 +160,18 @@ def test_hours_that_begin_and_end_within_an_hour_are_known_after_three_weeks(day
     times = [time for time in quarters if (at("2025-03-10 16:05", zone) - time) % DAY_MS < 6.6 * HOUR_MS]
     seen = [time for time in times if time < at(f"2025-04-{day:02} 16:05", zone)]
     assert (learn(seen).overdue_at or 0) > at(f"2025-04-{day + 1:02} 09:30", zone)
+
+
+@pytest.mark.parametrize("ends", [(4, 5), (3, 6)])
+def test_mornings_that_begin_later_on_some_days_are_waited_for(ends: tuple[int, int]) -> None:
+    rng = random.Random(1)
+    times = [
+        at("2026-03-02") + day * DAY_MS + hour * HOUR_MS + round(rng.uniform(1, 9) * SECOND_MS)
+        for day in range(30)
+        for end in [rng.choice(ends)]
+        for hour in (0, *range(end, 24))
+    ]
+    last = [place for place in range(len(times) // 2, len(times) - 1) if times[place + 1] - times[place] > 2 * HOUR_MS]
+    assert sum((learn(times[: place + 1]).overdue_at or 0) < times[place + 1] for place in last) <= 1
+    at_noon = next(place for place in reversed(range(len(times))) if times[place] // HOUR_MS % 24 == 12)
+    assert (learn(times[: at_noon + 1]).overdue_at or 0) - times[at_noon] < HOUR_MS + 2 * MINUTE_MS
