@@ -74,7 +74,7 @@ def _fill(alerts: AlertService, org: Org, now_ms: int, zones: Sequence[str]) -> 
         for end, sent in bar:
             tenancy.databases.write(org, partial(_record, list(sent)))
             if has_incidents or end in middles or end == now_ms:
-                sweep(alerts, org, Reading(end), zones, lambda _: None, math.inf)
+                sweep(alerts, org, Reading(end), zones, lambda _: [], math.inf)
                 with tenancy.databases.read(org) as db:
                     has_incidents = bool(incidents.open_incidents(db))
 

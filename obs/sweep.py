@@ -29,7 +29,7 @@ from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.schedule.history import RETRIED_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
-from obs.heartbeat.store.expectations import Learned
+from obs.heartbeat.store.expectations import JOBS_A_BATCH, Learned
 from obs.storage.databases import Org, in_batches
 from obs.tenancy import audit, store
 from obs.tenancy.auth import Caller, Tenancy
@@ -37,10 +37,10 @@ from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, MINUTE_MS, find_zone
 
 _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
-LEARNING_SECONDS = 0.75  # how long a sweep learns in all organizations together, so that it soon finds problems
+LEARNING_SECONDS = 0.85  # how long a sweep learns in all organizations together, so that it soon finds problems
 ALONE_SECONDS = 0.02  # how long it learns in each organization, whatever the others take, and without another process
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
-Lend = Callable[[Callable[[], Any]], Any]  # has another process do some work; None if there is none for it
+Lend = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # has other processes do some works; those that were done
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +50,7 @@ class Sweeper:
     def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         """Raises ConfigError for an unknown time zone in `settings`."""
         self._tenancy, self._queue, self._alerts = tenancy, queue, alerts
-        self.lend: Lend = lambda work: None
+        self.lend: Lend = lambda works: []
         self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
@@ -162,12 +162,14 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
-    begun, is_left = time.monotonic(), True
+    begun, is_left, learned = time.monotonic(), True, list[Learned]()
+    work = partial(expectations.learn_in_file, databases.path(org), zones, seen, LEARNING_SECONDS)
     while is_left:
         with databases.read(org) as db:  # or the other process would be the last to close the file
-            work = partial(expectations.learn_in_file, databases.path(org), zones, seen, LEARNING_SECONDS)
-            lent = lend(work) if time.monotonic() > begun + ALONE_SECONDS else None
-            learned, is_left = lent or expectations.learn(db, zones, seen, ALONE_SECONDS)
+            skips = (0, JOBS_A_BATCH)[: 1 + len(learned) // JOBS_A_BATCH]  # in two processes where many jobs are left
+            lent = lend([partial(work, each) for each in skips]) if time.monotonic() > begun + ALONE_SECONDS else []
+            parts = lent or [expectations.learn(db, zones, seen, ALONE_SECONDS)]
+        learned, is_left = [one for part, _ in parts for one in part], any(is_left for _, is_left in parts)
         if learned:  # which forgets failed and lost runs after which the jobs have succeeded
             as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
             _update_incidents(alerts, org, as_of_now, [one.job_id for one in learned])

@@ -64,8 +64,7 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
 def _steps(tops: dict[int, int], base: int) -> str:
     path = ""
     for place, top in tops.items():
-        before = tops.get(place - 1)
-        if before is None:
+        if (before := tops.get(place - 1)) is None:
             path += f"M{place} {base}"
         path += "h1" if before == top else f"V{top}h1"
         if place + 1 not in tops:

@@ -55,8 +55,7 @@ def _find_viewer() -> Caller | None:
     tenancy, address = services().tenancy, client_address(request.environ)
     now_ms = tenancy.clock()
     if name := request.environ.get(SIGNED_IN_AS):
-        user = service.find_user(tenancy, name)
-        if user is None:
+        if (user := service.find_user(tenancy, name)) is None:
             hint = f"An admin can add this user under Settings, or with: obs user add ORG {name}"
             raise ServiceError("missing_scope", f"There is no user {name}.", hint=hint)
         return Caller(user.org, 0, keys.ROLES[user.role], now_ms, tenancy, Actor(user.name, address))

@@ -234,8 +234,7 @@ class Databases:
                 raise ServiceError("storage_busy", f"The maximum of {self._most_files} files is in use.")
             if self._closing:
                 raise ServiceError("shutting_down")
-            file = self._files.get(org)
-            if file is None:
+            if (file := self._files.get(org)) is None:
                 if len(self._files) >= self._most_files:
                     idle = next((other for other, known in self._files.items() if known not in self._users), org)
                     unused = self._files.pop(idle, None)

@@ -131,8 +131,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     if not key:
         hint = "Send an API key of your organization in the X-API-Key header, or as Authorization: Bearer KEY."
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
-    credential = tenancy.keyring.find(key, now_ms)
-    if credential is None:
+    if (credential := tenancy.keyring.find(key, now_ms)) is None:
         tenancy.quotas.count_attempt(client_network(environ))
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The API key is not valid.", hint=hint, headers=_CHALLENGE)

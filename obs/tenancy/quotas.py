@@ -115,8 +115,7 @@ class Quotas:
         used, most = self.rates.add((org, rate), count, now_ms), self.limits(org)[rate]
         if used > most:
             raise self._exceeded(org, rate, "rate_limited", headers=rate_headers(used, most, now_ms))
-        stored = self._stored.get(org)
-        if stored is None:
+        if (stored := self._stored.get(org)) is None:
             stored = self._stored[org] = self._measure(org)
         if stored >= _MOST_STORED:
             raise self._exceeded(org, "max_stored_bytes")

@@ -72,8 +72,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
     now_ms, allowed_private = tenancy.clock(), tenancy.allows_private()
 
     def unit(db: sqlite3.Connection) -> Org:
-        org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)
-        if org is None:
+        if (org := store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)) is None:
             raise ServiceError("conflict", f"The organization {slug!r} already exists.")
         if filled is None or filled.exists():  # else the transaction is repeated, and the file is in its place
             tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
@@ -146,8 +145,7 @@ def create_key(
 def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:
     """Revoke a key (of `org`, or of any organization when None). Raises ServiceError (404) for an unknown one."""
     now_ms = tenancy.clock()
-    revoked = tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms))
-    if revoked is None:
+    if (revoked := tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms))) is None:
         raise ServiceError("key_not_found", f"There is no valid key with id {key_id}.")
     tenancy.keyring.reload()
     audit.note(tenancy.databases, revoked.org, actor, now_ms, Action.REVOKE_KEY, revoked.name)

@@ -3,13 +3,15 @@
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from flask import Flask
 
-from obs import sweep as sweeping
+from obs import SOURCES, sweep as sweeping
+from obs.heartbeat.store.expectations import JOBS_A_BATCH
+from obs.query.execution.workers import Workers
 from obs.services import services
 from tests.conftest import ACME, Clock, children
 from tests.heartbeat.conftest import Sender
@@ -33,9 +35,9 @@ def lent(app: Flask) -> list[int]:
     counts, sweeper = list[int](), services(app).background.sweeper
     lend = sweeper.lend
 
-    def count(work: Callable[[], Any]) -> Any:
-        found = lend(work)
-        counts.append(len(found[0]) if found else 0)
+    def count(works: Sequence[Callable[[], Any]]) -> list[Any]:
+        found = lend(works)
+        counts.append(sum(len(learned) for learned, _ in found))
         return found
 
     sweeper.lend = count
@@ -104,9 +106,26 @@ def test_jobs_are_learned_although_the_other_process_dies(
 
 
 def test_work_that_fails_in_the_other_process_is_not_done(app: Flask) -> None:
-    assert services(app).queries.workers.lend(os.getpid) in children()
-    assert services(app).queries.workers.lend(_fail) is None
-    assert services(app).queries.workers.lend(os.getpid) is None  # the process has ended
+    (done,) = services(app).queries.workers.lend([os.getpid])
+    assert done in children()
+    assert services(app).queries.workers.lend([_fail]) == []
+    assert services(app).queries.workers.lend([os.getpid]) == []  # the process has ended
+
+
+def test_many_jobs_are_learned_by_two_processes(
+    app: Flask, by_path: Sender, clock: Clock, sweep: Callable[[], None], rows: Callable[..., list[dict[str, Any]]]
+) -> None:
+    services(app).queries.workers.close()
+    workers = Workers(SOURCES, 2)
+    services(app).background.sweeper.lend = workers.lend
+    for number in range(3 * JOBS_A_BATCH):
+        by_path("ping", f"job{number}")
+        clock.advance(seconds=1)
+    sweep()
+    processes = len(children())
+    workers.close()
+    assert processes == 2
+    assert rows("SELECT 1 FROM jobs WHERE learned_event_id IS NOT last_event_id") == []
 
 
 def _fail() -> None:

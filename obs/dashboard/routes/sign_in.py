@@ -53,8 +53,7 @@ def find_user(name: str, password: str) -> store.User | None:
 
 def _by_key(key: str) -> ResponseReturnValue:
     tenancy = services().tenancy
-    credential = tenancy.keyring.find(key, tenancy.clock())
-    if credential is None:
+    if (credential := tenancy.keyring.find(key, tenancy.clock())) is None:
         tenancy.quotas.count_attempt(client_network(request.environ))
         if org := tenancy.keyring.organization(key.removeprefix("obs_").partition("_")[0]):
             _note_failed(org, "unknown key")

@@ -136,8 +136,7 @@ def weigh(times: Times, zones: Sequence[str], older: Times = (), unknown: Sequen
         for lattice in lattices(clock.walls, usual, mean, past.walls(group[0][0])):
             # Gate, zone and missed slots can only add to this.
             prior = _LATTICE_BITS + lattice.bits
-            filling = clock.filling(lattice, limit - prior)
-            if filling is not None:
+            if (filling := clock.filling(lattice, limit - prior)) is not None:
                 drafts.append((prior + sum(filling.each), lattice, filling, group))
     for draft in sorted(drafts, key=itemgetter(0)):
         if draft[0] > limit:

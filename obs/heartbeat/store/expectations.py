@@ -23,7 +23,7 @@ from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
 
 HISTORY = 256  # how many of the last runs of a job are read whenever it is learned
-_JOBS_A_BATCH = 50
+JOBS_A_BATCH = 50
 _REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the days that the learner remembers
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
@@ -65,7 +65,7 @@ class Changed:
     memory: Memory | None
 
 
-def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> Iterator[Changed]:
+def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None, skipped: int = 0) -> Iterator[Changed]:
     """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
@@ -73,11 +73,11 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision, schedule_changed_at,"
         " pin, waits, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
-        " ORDER BY last_event_id IS learned_event_id, learned_event_id LIMIT ?2"
+        " ORDER BY last_event_id IS learned_event_id, learned_event_id LIMIT ?2 OFFSET ?5"
         ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
         " LEFT JOIN memories ON memories.job_id = found.job_id"
         " ORDER BY event_id IS found.learned_event_id, found.learned_event_id",
-        (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
+        (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id)), skipped),
     )
     for row in rows:  # decoded as it is asked for: the fit of a new job has many candidates, and is slow to decode
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
@@ -185,6 +185,9 @@ class Learned(NamedTuple):
     news: str = ""  # the new schedule of the job and the one before in words, if its schedule has changed
 
 
+Batch = tuple[list[Learned], bool]  # what was learned, and whether jobs are left
+
+
 def stored_form(changed: Changed, expected: Expectation, *, is_final: bool = True) -> Learned:
     """An expectation as it is stored, for now if it is not final."""
     all_values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
@@ -225,17 +228,17 @@ def keep(db: sqlite3.Connection, learned: Learned) -> bool:
     return kept.rowcount > 0
 
 
-def learn(db: sqlite3.Connection, zones: Sequence[str], seen: Reading, seconds: float) -> tuple[list[Learned], bool]:
-    """Learn some jobs in about so many `seconds`, at least one. Returns what was learned, and whether jobs are left."""
+def learn(db: sqlite3.Connection, zones: Sequence[str], seen: Reading, seconds: float, skipped: int = 0) -> Batch:
+    """Learn some jobs in about so many `seconds`, at least one, but not the first `skipped` ones."""
     learned, end = list[Learned](), monotonic() + seconds
-    for job in changed_jobs(db, _JOBS_A_BATCH):
+    for job in changed_jobs(db, JOBS_A_BATCH, skipped=skipped):
         learned.append(stored_form(job, expectation(db, job, zones, seen.now_ms, clock_is_behind=seen.is_behind)))
         if monotonic() > end:
             return learned, True
-    return learned, len(learned) == _JOBS_A_BATCH
+    return learned, len(learned) == JOBS_A_BATCH
 
 
-def learn_in_file(path: Path, *arguments: Any) -> tuple[list[Learned], bool]:
+def learn_in_file(path: Path, *arguments: Any) -> Batch:
     """`learn` in a process that does not have the file open. Raises sqlite3.Error."""
     with closing(open_reader(path, 1)) as db:
         return learn(db, *arguments)

@@ -137,9 +137,7 @@ def record(
     action = act(run, heartbeat.kind)
     if action is Action.REPEAT:
         assert run is not None
-        first = _answer_before(db, "run_id = ? AND kind = ?", run.id, heartbeat.kind)
-        assert first is not None
-        return first
+        return cast("Recorded", _answer_before(db, "run_id = ? AND kind = ?", run.id, heartbeat.kind))
     if is_new := job is None:
         job = _Job(add_job(db, name, now_ms, heartbeat.time), heartbeat.time, None)
         if check_jobs is not None:

@@ -150,8 +150,7 @@ def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
 
 
 def _values(found: Iterable[int | None], *, is_listed: bool) -> Values:
-    values = sorted(value for value in found if value is not None)
-    if not values:
+    if not (values := sorted(value for value in found if value is not None)):
         return Values()
     squares = divmod(sum(value * value for value in values), 2**32)
     return Values(len(values), sum(values), values[0], values[-1], *squares, pack(values) if is_listed else None)

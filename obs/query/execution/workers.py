@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import cast
@@ -142,11 +143,17 @@ class Workers:
         finally:
             self._put_back(worker, org)
 
-    def lend(self, work: Callable[[], T]) -> T | None:
-        """The result of other `work` in a process that no query needs; None if there is none, or the work failed."""
+    def lend(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of other `works`, each in a process that no query needs, without those that were not done."""
+        with ThreadPoolExecutor(len(works)) as threads:
+            return [one for one in threads.map(self._lend, works) if one is not None]
+
+    def _lend(self, work: Callable[[], T]) -> T | None:
         with self._changed:
             worker = self._idle.pop() if self._idle and not self.waiting else None
+            may_start = not self.waiting and self.busy.total() + 1 < self._max_workers
         try:
+            worker = _Worker(self._sources) if worker is None and may_start else worker
             return None if worker is None else cast("T", worker.run(work, _LENT_SECONDS))
         except (ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError) as error:
             logging.getLogger(__name__).warning("A query process has ended while it did other work: %r", error)
