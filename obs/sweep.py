@@ -40,7 +40,7 @@ _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
 LEARNING_SECONDS = 0.85  # how long a sweep learns in all organizations together, so that it soon finds problems
 ALONE_SECONDS = 0.02  # how long it learns in each organization, whatever the others take, and without another process
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
-Lend = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # has other processes do some works; those that were done
+Lend = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # what other processes return that call these
 _log = logging.getLogger(__name__)
 
 
@@ -166,10 +166,11 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
     work = partial(expectations.learn_in_file, databases.path(org), zones, seen, LEARNING_SECONDS)
     while is_left:
         with databases.read(org) as db:  # or the other process would be the last to close the file
-            skips = (0, JOBS_A_BATCH)[: 1 + len(learned) // JOBS_A_BATCH]  # in two processes where many jobs are left
+            skips = (0, JOBS_A_BATCH)[: 1 + len(learned) // JOBS_A_BATCH]  # in two processes after a full batch
             lent = lend([partial(work, each) for each in skips]) if time.monotonic() > begun + ALONE_SECONDS else []
             parts = lent or [expectations.learn(db, zones, seen, ALONE_SECONDS)]
-        learned, is_left = [one for part, _ in parts for one in part], any(is_left for _, is_left in parts)
+        learned = [one for part, _ in parts for one in part]
+        is_left = len(parts) < len(skips) or any(is_left for _, is_left in parts)
         if learned:  # which forgets failed and lost runs after which the jobs have succeeded
             as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
             _update_incidents(alerts, org, as_of_now, [one.job_id for one in learned])
@@ -276,7 +277,7 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
     if is_false_alarm and job.pin is not None:
         raise ServiceError("conflict", "The schedule was set by hand.", hint="Set a longer grace period.")
     is_host = one.subject != one.job and one.ended_at is None  # which is not learned any more, by a trigger
-    silent_until = one.ended_at or max(now_ms, one.started_at + RETRIED_MS + 1)  # else this run would be waited for
+    silent_until = one.ended_at or max(now_ms, one.started_at + RETRIED_MS + 1)  # in less, no slot is left out
     added = [Wait(one.id, one.started_at, silent_until)] if is_false_alarm and not is_host else []
     if [*waits, *added] == list(job.waits):
         return

@@ -22,6 +22,7 @@ output=${folder:+$folder/output}
 trap '[ -z "$folder" ] || rm -rf "$folder"' EXIT
 
 send() {
+    [ -n "$OBS_URL" ] || return 0
     event=$1
     shift
     # shellcheck disable=SC2086

@@ -74,7 +74,6 @@ def keep_new_key(secret: str) -> None:
 
 
 def take_new_key() -> str | None:
-    secret = _new_keys.pop(session.get("csrf_token", ""), None)
-    if secret is not None:
+    if (secret := _new_keys.pop(session.get("csrf_token", ""), None)) is not None:
         g.shows_new_key = True
     return secret

@@ -100,7 +100,7 @@ def expect(
     if pin is None:
         too_often = None if previous is None else schedule.too_often(heartbeats, previous)
     if pin is None and overdue_at is not None:
-        until = [wait.until(overdue_at) for wait in waits if wait.silent_until <= (last_heartbeat_at or 0)]
+        until = [wait.until(overdue_at) for wait in waits if wait.overdue_at < (last_heartbeat_at or 0)]
         if max(until, default=0) > overdue_at:
             later, grace = [one for one in unknown if one[1] > (last_at or 0)], grace_ms or 0
             _, overdue_at = awaited(max(until), 0, later, lambda end: end + grace)

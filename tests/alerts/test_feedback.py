@@ -107,6 +107,18 @@ def test_the_next_run_is_waited_for_also_if_the_verdict_is_given_at_once(life: L
     assert [one["ended_at"] is None for one in life.incidents()] == [False]
 
 
+def test_a_run_that_comes_soon_after_such_a_verdict_ends_the_silence(life: Life) -> None:
+    life.every(DAY_MS, 27)
+    life.pass_ms(life.deadline()[1] - life.clock() + 2_000)
+    life.judge("false_alarm")
+    life.pass_ms(20_000)
+    life.ping()
+    life.pass_ms(DAY_MS - 60_000)
+    life.every(DAY_MS, 6)  # until the Saturday before the next such Sunday
+    slot, overdue_at = life.deadline()
+    assert overdue_at - slot > DAY_MS - HOUR_MS
+
+
 def test_on_the_same_day_of_the_next_weeks_it_is_waited_for_until_the_next_run(silent_on_sunday: Life) -> None:
     life = silent_on_sunday
     learned = life.deadline()[1] - life.deadline()[0]

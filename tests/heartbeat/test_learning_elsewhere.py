@@ -102,7 +102,7 @@ def test_jobs_are_learned_although_the_other_process_dies(
         sweep()
     assert set(lent) == {0}
     assert all(job["expected_at"] for job in rows("SELECT expected_at FROM jobs"))
-    assert "A query process has ended while it did other work" in caplog.text
+    assert "A process has ended, or did not start, for other work" in caplog.text
 
 
 def test_work_that_fails_in_the_other_process_is_not_done(app: Flask) -> None:
@@ -113,18 +113,55 @@ def test_work_that_fails_in_the_other_process_is_not_done(app: Flask) -> None:
 
 
 def test_many_jobs_are_learned_by_two_processes(
-    app: Flask, by_path: Sender, clock: Clock, sweep: Callable[[], None], rows: Callable[..., list[dict[str, Any]]]
+    app: Flask,
+    by_path: Sender,
+    clock: Clock,
+    sweep: Callable[[], None],
+    rows: Callable[..., list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sweeping, "LEARNING_SECONDS", 60.0)
     services(app).queries.workers.close()
-    workers = Workers(SOURCES, 2)
-    services(app).background.sweeper.lend = workers.lend
-    for number in range(3 * JOBS_A_BATCH):
+    workers, ids = Workers(SOURCES, 2), list[list[int]]()
+
+    def lend(works: Sequence[Callable[[], Any]]) -> list[Any]:
+        found = workers.lend(works)
+        if len(found) == 2:
+            ids.extend([one.job_id for one in learned] for learned, _ in found)
+        return found
+
+    services(app).background.sweeper.lend = lend
+    for number in range(3 * JOBS_A_BATCH):  # the first batch is learned by one process
         by_path("ping", f"job{number}")
         clock.advance(seconds=1)
     sweep()
     processes = len(children())
     workers.close()
     assert processes == 2
+    first, second, *_ = ids
+    assert first
+    assert second
+    assert not {*first} & {*second}
+    assert rows("SELECT 1 FROM jobs WHERE learned_event_id IS NOT last_event_id") == []
+
+
+def test_jobs_whose_process_dies_are_learned_although_the_other_one_is_done(
+    app: Flask, by_path: Sender, clock: Clock, sweep: Callable[[], None], rows: Callable[..., list[dict[str, Any]]]
+) -> None:
+    sweeper = services(app).background.sweeper
+    lend, counts = sweeper.lend, list[int]()
+
+    def lend_the_last(works: Sequence[Callable[[], Any]]) -> list[Any]:
+        counts.append(len(works))
+        return lend(works[-1:])
+
+    sweeper.lend = lend_the_last
+    for number in range(2 * JOBS_A_BATCH + 1):
+        by_path("ping", f"job{number}")
+        clock.advance(seconds=1)
+    for _ in range(5):
+        sweep()
+    assert 2 in counts
     assert rows("SELECT 1 FROM jobs WHERE learned_event_id IS NOT last_event_id") == []
 
 

@@ -127,6 +127,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT floor(duration_ms / 1000), round(duration_ms / 1000), count(*) FROM runs BY 1, 2", []),
         ("SELECT round(duration_ms / 60000, 1) AS minutes, count(*) FROM runs BY minutes", []),
         ("SELECT histogram(duration_ms, 60000.0) AS bin, count(*) FROM runs BY bin", []),
+        ("SELECT count(*) FROM runs BY histogram(duration_ms, 1m), duration_ms > 5m", []),  # a bin may have both
+        ("SELECT count(*) FROM runs BY ceil(duration_ms / 9007199254740994)", []),
         ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),
@@ -186,6 +188,7 @@ DAYS_BY_TIME = "PRIMARY KEY (day=? AND series_id"
         ("SELECT p50(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h LAST 4d", {BY_TIME}),  # half of all cells
         ("SELECT p50(duration_ms) FROM runs WHERE job = 'none' EVERY 6h LAST 4d", {VALUES_BY_SERIES}),
         ("SELECT p50(duration_ms) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin' LAST 4d", {BY_TIME}),
+        ("SELECT p50(duration_ms) FROM runs BY hour(time) TOP 2 EVERY 6h LAST 4d", {BY_TIME}),
         ("SELECT count(*) FROM runs WHERE status = 'failed' BY job LAST 4d", {DAYS, BY_TIME}),
         ("SELECT count(*) FROM runs WHERE exit_code > 0 BY job LAST 4d", {DAYS, BY_SERIES}),
         ("SELECT count(*) FROM runs WHERE status = 'failed' BY job, hour(time) LAST 4d", {BY_SERIES}),

@@ -154,6 +154,7 @@ SPLIT = [
     "SELECT stddev(duration_ms), count(*) FILTER (WHERE {b}) AS n FROM runs WHERE {only} AND ({a}) BY service, status",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE {only} AND ({a}) BY bin",
     "SELECT histogram(late_ms, 1m) AS bin, count(*) FILTER (WHERE {b}) FROM runs WHERE {only} BY bin EVERY 1d",
+    "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE {only} BY bin, ({a})",
     "SELECT stddev(duration_ms) FILTER (WHERE {a}) AS s, sum(duration_ms) FROM runs WHERE {only} EVERY 6h",
 ]
 LARGEST = [

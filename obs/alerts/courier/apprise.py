@@ -79,7 +79,7 @@ def _said() -> str:
 
 
 _handler = logging.StreamHandler(_LOG)  # what a mail server said is logged for debugging only
-_handler.addFilter(lambda it: it.levelno >= logging.WARNING or ("email" in it.pathname and "Exception" in it.msg))
+_handler.addFilter(lambda r: r.levelno >= logging.WARNING or ("/email/" in r.pathname and "Exception" in str(r.msg)))
 logging.getLogger("apprise").addHandler(_handler)
 logging.getLogger("apprise").setLevel(logging.DEBUG)
 # Apprise loads its 150 modules with the first address: once, and not in the process of each attempt.

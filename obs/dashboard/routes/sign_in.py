@@ -30,8 +30,7 @@ def by_password() -> ResponseReturnValue:
     """Sign in with a name and a password, or with a key."""
     if "key" in request.form:
         return _by_key(request.form["key"].strip())
-    user = find_user(request.form.get("name", "").strip(), request.form.get("password", ""))
-    if user is None:
+    if (user := find_user(request.form.get("name", "").strip(), request.form.get("password", ""))) is None:
         raise ServiceError("unauthorized", "Wrong name or password.")
     return _begin(user.org, user.name, user=user)
 

@@ -52,9 +52,10 @@ def repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * (min if period else max)(silences)))
-    nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(_NIGHTS)]
+    days = min(_NIGHTS, (weeks[-1] - weeks[0]) // DAY_MS) if usual < DAY_MS // 2 else 0
+    nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(days)]
     differing = sum(abs(night - other) > usual // 2 for night, other in zip(nights, nights[7:], strict=False))
-    if differing >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY and usual < DAY_MS // 2:
+    if min(differing, sum(map(bool, nights))) >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY:
         night = sorted(nights)[-2]
         morning = next_slot(best.hypothesis, seen[-1] + night, early, 0)
         irregular = morning + bound - seen[-1] + round((_LONGER - 1) * night)

@@ -147,7 +147,7 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
         return None
     grain, of_grain = spans[-1]
     if grain.by_time and (plan.source.where or terms_of_series(plan)):
-        ((is_wide,),) = session.fetch(select_wide(plan, scan, grain, of_grain[-1][1] - 1))
+        ((is_wide,),) = session.fetch(select_wide(plan, scan, grain, of_grain[0][0], of_grain[-1][1] - 1))
         cover = replace(cover, is_wide=bool(is_wide))
     return replace(cover, spans=tuple(spans), rest=tuple(rest))
 

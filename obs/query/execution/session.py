@@ -203,8 +203,8 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
 
 
 def _bins(packed: bytes, without: int, first: int | None, last: int, width: int, ahead: int) -> str:
-    """As JSON, of the values from `first` to `last` the start of each bin, `ahead` of a multiple of `width`, and its
-    rows; if `first` is None, null and the rows `without` a value.
+    """As JSON, the start and the number of rows of each bin with values from `first` to `last`. A bin starts `ahead` of
+    a multiple of `width`. If `first` is None, the only bin is null, with the rows `without` a value.
     """
     if first is None:
         return f"[[null,{without}]]"  # json.dumps takes twice the time

@@ -58,7 +58,7 @@ def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
     start = _resolve_moment(window.since, now_ms, zone)
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:
-        wrong, message = window.until or window.since, "the window must end after it starts."
+        wrong, message = window.until or window.since, "The window must end after it starts."
         hint = "Write a later time: the end is excluded." if window.until else "It ends now, as there is no UNTIL."
         raise OqlError("oql_bad_time", wrong.span, message, hint=hint)
     return Range(start, end)

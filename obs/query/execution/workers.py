@@ -144,19 +144,19 @@ class Workers:
             self._put_back(worker, org)
 
     def lend(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of other `works`, each in a process that no query needs, without those that were not done."""
+        """The results of other work, each in a process that no query needs, without what was not done."""
         with ThreadPoolExecutor(len(works)) as threads:
             return [one for one in threads.map(self._lend, works) if one is not None]
 
     def _lend(self, work: Callable[[], T]) -> T | None:
         with self._changed:
             worker = self._idle.pop() if self._idle and not self.waiting else None
-            may_start = not self.waiting and self.busy.total() + 1 < self._max_workers
+            may_start = not (self.waiting or self._closed) and self.busy.total() + 1 < self._max_workers
         try:
             worker = _Worker(self._sources) if worker is None and may_start else worker
             return None if worker is None else cast("T", worker.run(work, _LENT_SECONDS))
         except (ServiceError, QueryWorkerError, _WorkerDiedError, TimeoutError) as error:
-            logging.getLogger(__name__).warning("A query process has ended while it did other work: %r", error)
+            logging.getLogger(__name__).warning("A process has ended, or did not start, for other work: %r", error)
             return None
         finally:
             self._put_back(worker)

@@ -41,5 +41,5 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
 
 def percentile(name: str) -> str | None:
     """What to write instead of a function such as ``p97``, ``p99_9`` or ``p999``; None for another name."""
-    found = re.fullmatch(r"p(100|\d\d?)_?(\d*)", name)
-    return found and f"Write percentile(x, {found[1]}{found[2] and '.'}{found[2]})."
+    found = re.fullmatch(r"p(\d\d?|100)_?((?<=_)\d+|(?<=p99)9+)?", name)
+    return found and f"Write percentile(x, {'.'.join(filter(None, found.groups()))})."

@@ -55,6 +55,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     compared = next((each.arguments[0] for each in of_measured), None)
     parts = _parts(comparisons, plan.where, is_needed=binned is not None)
     is_known = len(parts) <= _MAX_PARTS and all(each.arguments[0] == compared for each in of_measured)
+    is_known = is_known and (binned is None or not any(map(_is_comparison, walk(*plan.groups))))
     if not is_known or any(template_of(aggregate, compared, binned) is None for aggregate in aggregates):
         return [], Cover()
     grains: list[Grain] = []
@@ -187,7 +188,7 @@ def _histogram(group: Checked | None) -> Apply | None:
             return None
     match of:
         case (Read() as measured, nodes.Literal(value=int() | float() as width)) if prefix_of(measured) is not None:
-            is_wide = width == int(width) >= SECOND_MS  # of narrower bins, cells have too many
+            is_wide = _LARGEST >= width == int(width) >= SECOND_MS  # of narrower bins, cells have too many
             return Apply(group.span, name, of, group.type) if is_wide else None
     return None
 

@@ -23,13 +23,14 @@ def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
     return select(plan, scan) if cover is None else RollupSelect(plan, scan, cover=cover).statement()
 
 
-def select_wide(plan: Plan, scan: Scan, grain: Grain, number: int) -> SqlStatement:
-    """The SELECT of whether WHERE chooses many of the cells of one unit."""
+def select_wide(plan: Plan, scan: Scan, grain: Grain, first: int, last: int) -> SqlStatement:
+    """The SELECT of whether WHERE chooses many of the cells of these units and the one in the middle."""
     writer = RowSelect(replace(plan, where=terms_of_series(plan)), scan)
     condition = " AND ".join(["1", *writer.conditions()])
     joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
-    cells = grain.by_time.format(spans=f"(VALUES ({number}, {number + 1})) AS spans", joins=joins)
-    many = f"SELECT count(*) FILTER (WHERE {condition}) >= {_MANY} * count(*) FROM {cells}"
+    bounds = ", ".join(f"({each}, {each + 1})" for each in {first, (first + last) // 2, last})
+    cells = grain.by_time.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
+    many = f"SELECT count(*) FILTER (WHERE {condition}) > {_MANY} * count(*) FROM {cells}"
     return SqlStatement(many, writer.parameters)
 
 
@@ -163,8 +164,11 @@ class RollupSelect(RowSelect):
         are_few = sum(end - first for first, end in spans) * grain.unit_ms <= _FEW_MS
         are_few = are_few and not any("obs_" in text for text in columns)
         are_needed = bool(parts) or any(each.name == "sorted" for each in values)
-        by_time = grain.by_time if (are_few or are_needed) and self.cover.is_wide and not chosen else ""
         of_cell = (writer.time_sql, "parts.", "bins.")
+        is_of_series = not any(name in text for text in chosen for name in of_cell)
+        by_time = (
+            grain.by_time if (are_few or are_needed) and self.cover.is_wide and not (chosen and is_of_series) else ""
+        )
         in_order = grain.cells and not by_time and not any(name in text for text in apart for name in of_cell)
         keys = [*map(str, range(1 if self.scan.timeline else 2, 1 + len(columns)))]
         keys = [f"{plan.source.table}.id"] if in_order else keys  # its cells follow each other, and have one key
@@ -175,7 +179,6 @@ class RollupSelect(RowSelect):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
-        is_of_series = not any(name in text for text in chosen for name in of_cell)
         joins = [text for name, text in plan.source.joins if name in writer.joins] + (chosen if is_of_series else [])
         tables = (by_time or grain.from_sql).format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
         if parts:

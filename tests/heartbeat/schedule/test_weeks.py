@@ -175,3 +175,11 @@ def test_mornings_that_begin_later_on_some_days_are_waited_for(ends: tuple[int, 
     assert sum((learn(times[: place + 1]).overdue_at or 0) < times[place + 1] for place in last) <= 1
     at_noon = next(place for place in reversed(range(len(times))) if times[place] // HOUR_MS % 24 == 12)
     assert (learn(times[: at_noon + 1]).overdue_at or 0) - times[at_noon] < HOUR_MS + 2 * MINUTE_MS
+
+
+def test_two_outages_at_the_same_hour_are_not_waited_for() -> None:
+    last = at("2026-04-01 12:00")
+    outages = [(last - days * DAY_MS, last - days * DAY_MS + 9 * HOUR_MS) for days in (8, 9)]
+    times = [last - hours * HOUR_MS + hours * 7919 % (5 * SECOND_MS) for hours in reversed(range(30 * 24))]
+    times = [time for time in times if not any(start + MINUTE_MS < time < end for start, end in outages)]
+    assert (learn(times).overdue_at or 0) - times[-1] < HOUR_MS + 2 * MINUTE_MS
