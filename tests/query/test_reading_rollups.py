@@ -128,7 +128,6 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT round(duration_ms / 60000, 1) AS minutes, count(*) FROM runs BY minutes", []),
         ("SELECT histogram(duration_ms, 60000.0) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT count(*) FROM runs BY histogram(duration_ms, 1m), duration_ms > 5m", []),  # a bin may have both
-        ("SELECT count(*) FROM runs BY ceil(duration_ms / 9007199254740994)", []),
         ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),

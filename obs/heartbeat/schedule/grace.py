@@ -25,7 +25,7 @@ _PRIOR_COUNT, _PRIOR_SD = 10.0, 0.58  # of the logarithm, above the nearest anch
 _ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median
 _UNIFORM = 0.3  # prior probability of the uniform distribution
 _UNIFORM_NATS = math.log(_UNIFORM / 3)  # its logarithm; a third of it, as a penalty
-_MANY, _SEVERAL = 20, 5  # residuals from which kinds of runs are told apart, and of each kind
+_QUICKER, _SLOWER = 15, 5  # so many runs of each kind are told apart
 _CUT_SHARE, _NO_TAIL = 0.5, 0.4  # the latter is that of a distribution of so little weight that it bounds nothing
 
 
@@ -76,9 +76,7 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
         bound = max(bound, recent[-1] + width * beyond)
     # Some runs take far longer, such as the first of each month. What came twice is waited for, and somewhat longer.
     most = math.ceil(bound if recent[max(0, count - 2)] <= bound else recent[-1] + width / 4)
-    if count < _MANY:
-        return most
-    apart, at = max((recent[at] - recent[at - 1], at) for at in range(_SEVERAL, count - _SEVERAL + 1))
+    apart, at = max(((recent[at] - recent[at - 1], at) for at in range(_QUICKER, count - _SLOWER + 1)), default=(0, 0))
     is_apart = apart > recent[-1] - recent[at] > 0  # there is a slower kind of runs, as on Sundays, that decides
     return min(most, upper_bound(tuple(recent[at:]), spacing_ms)) if is_apart else most
 

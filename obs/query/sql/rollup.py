@@ -165,10 +165,8 @@ class RollupSelect(RowSelect):
         are_few = are_few and not any("obs_" in text for text in columns)
         are_needed = bool(parts) or any(each.name == "sorted" for each in values)
         of_cell = (writer.time_sql, "parts.", "bins.")
-        is_of_series = not any(name in text for text in chosen for name in of_cell)
-        by_time = (
-            grain.by_time if (are_few or are_needed) and self.cover.is_wide and not (chosen and is_of_series) else ""
-        )
+        is_of_series = bool(chosen) and not any(name in text for text in chosen for name in of_cell)
+        by_time = grain.by_time if (are_few or are_needed) and self.cover.is_wide and not is_of_series else ""
         in_order = grain.cells and not by_time and not any(name in text for text in apart for name in of_cell)
         keys = [*map(str, range(1 if self.scan.timeline else 2, 1 + len(columns)))]
         keys = [f"{plan.source.table}.id"] if in_order else keys  # its cells follow each other, and have one key
