@@ -107,13 +107,13 @@ def test_a_failure_that_arrives_during_the_sweep_is_reported(world: World, monke
     world.end("other", "ok")
     changed_jobs = expectations.changed_jobs
 
-    def arriving(*arguments: Any) -> Iterator[expectations.Changed]:
+    def arriving(*arguments: Any, **options: Any) -> Iterator[expectations.Changed]:
         monkeypatch.undo()
         world.clock.advance(ms=200)
         _end(world.client, "fail")
         world.clock.advance(ms=200)
         _end(world.client, "ok")
-        return changed_jobs(*arguments)
+        return changed_jobs(*arguments, **options)
 
     monkeypatch.setattr(expectations, "changed_jobs", arriving)
     for _ in range(2):
