@@ -52,7 +52,7 @@ def repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * (min if period else max)(silences)))
-    days = min(_NIGHTS, (weeks[-1] - weeks[0]) // DAY_MS) if usual < DAY_MS // 2 else 0
+    days = _NIGHTS if usual < DAY_MS // 2 else 0
     nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(days)]
     differing = sum(abs(night - other) > usual // 2 for night, other in zip(nights, nights[7:], strict=False))
     if min(differing, sum(map(bool, nights))) >= _LONG_SILENCES and best.hypothesis.gate.kind in WEEKLY:
