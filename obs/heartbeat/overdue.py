@@ -41,7 +41,7 @@ class Wait(NamedTuple):
 
     incident_id: int
     overdue_at: int
-    silent_until: int  # until the job reported again, or somebody said that its silence is right
+    silent_until: int  # until the job reported again, or for RETRIED_MS or more if somebody said that this is right
     longer_ms: int = 0
     zone: str = ""  # the situation is this time of the week there, give or take half an hour; any time if it is empty
     words: str = ""

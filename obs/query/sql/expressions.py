@@ -42,6 +42,10 @@ class Writer:
             return f"({expression.column.lookup})"
         return self.raw(expression)
 
+    def joined(self) -> list[str]:
+        """The joins that what was written so far needs."""
+        return [text for name, text in self.plan.source.joins if name in self.joins]
+
     def raw(self, expression: Checked) -> str:
         """An expression as it is stored: as a column of the result, whose numbers `obs.query.execution.rows` replaces
         by texts, and where a number and the text that it stands for are equivalent.

@@ -27,9 +27,8 @@ def select_wide(plan: Plan, scan: Scan, grain: Grain, first: int, last: int) -> 
     """The SELECT of whether WHERE chooses many of the cells of these units and the one in the middle."""
     writer = RowSelect(replace(plan, where=terms_of_series(plan)), scan)
     condition = " AND ".join(["1", *writer.conditions()])
-    joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
     bounds = ", ".join(f"({each}, {each + 1})" for each in {first, (first + last) // 2, last})
-    cells = grain.by_time.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
+    cells = grain.by_time.format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(writer.joined()))
     many = f"SELECT count(*) FILTER (WHERE {condition}) > {_MANY} * count(*) FROM {cells}"
     return SqlStatement(many, writer.parameters)
 
@@ -177,7 +176,7 @@ class RollupSelect(RowSelect):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
-        joins = [text for name, text in plan.source.joins if name in writer.joins] + (chosen if is_of_series else [])
+        joins = [*writer.joined(), *(chosen if is_of_series else [])]
         tables = (by_time or grain.from_sql).format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)

@@ -126,14 +126,12 @@ class RowSelect(Writer):
         start, end = ("(parts.value ->> 0)", "(parts.value ->> 1)") if self.scan.parts else (":start", ":end")
         conditions = [f"{self.time_sql} >= {start}", f"{self.time_sql} < {end}", *self.conditions()]
         chosen = self.chosen()
-        table, joins = source.table, [text for name, text in source.joins if name in self.joins]
-        if self.order is not None:
-            table, joins = self.order.from_sql, []
+        tables = [source.table, *self.joined()] if self.order is None else [self.order.from_sql]
         if self.scan.parts:
-            table = f"json_each({self.bind(json.dumps(self.scan.parts))}) AS parts CROSS JOIN {table}"
+            tables[0] = f"json_each({self.bind(json.dumps(self.scan.parts))}) AS parts CROSS JOIN {tables[0]}"
             keys = [column.key for column in source.columns if column.key and len(self.scan.parts[0]) > 2]
             conditions += [f"{key} = (parts.value ->> 2)" for key in keys]
-        return f"{' '.join([table, *joins, *chosen])} WHERE {' AND '.join(conditions)}"
+        return f"{' '.join([*tables, *chosen])} WHERE {' AND '.join(conditions)}"
 
     def chosen(self) -> list[str]:
         """The join with the groups to read, where not all are read."""
