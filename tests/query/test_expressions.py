@@ -110,6 +110,15 @@ def test_an_aggregate(ask: Ask, aggregate: str, name: str | None, value: Any) ->
     assert answer["output_type"] == "single_value"
 
 
+def test_several_percentiles_are_those_of_their_own_values(ask: Ask) -> None:
+    """They are computed at once: of other values or rows than the first one, they must not be mixed up."""
+    chosen = "p50(duration_ms), p75(duration_ms), p75(duration_ms) FILTER (WHERE status = 'success') AS good"
+    having = "HAVING p95(duration_ms) > 20000 ORDER BY p99(duration_ms)"
+    answer = ask(f"SELECT {chosen}, p50(late_ms) FROM runs WHERE job = 'backup' BY host LAST 1d {having}")
+    [[host, *found]] = answer["rows"]
+    assert (host, found) == ("db1", [3_000, 16_500.0, 2_500.0, None])
+
+
 # an argument of each family
 ARGUMENTS = {
     Family.ANY: "duration_ms",

@@ -1,5 +1,6 @@
 """The limits of a query, and its read-only connection, which can only read its tables and is stopped at the limits."""
 
+import json
 import math
 import os
 import re
@@ -38,7 +39,7 @@ _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not ea
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 _PERMITTED = frozenset(  # the functions that a query may call
     ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
-    + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
+    + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_item", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -231,6 +232,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
         SqlFunction("obs_part", _part),
         SqlFunction("obs_bins", _bins),
         SqlFunction("obs_deviation", deviation),
+        SqlFunction("obs_item", lambda items, place: None if items is None else json.loads(items)[place]),
         SqlFunction("obs_local", null_safe(local)),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
         SqlFunction("obs_bucket_ms", lambda number, bucket: timelines[number].length_ms(bucket)),

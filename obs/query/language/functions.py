@@ -70,7 +70,7 @@ class Function:
 
     - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
     - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
-    - ``{fraction}``: its percentage, divided by 100,
+    - ``{fractions}``: all percentages of the statement, divided by 100,
     - ``{covered}``: the time that one row of the result covers, in milliseconds.
     """
 
@@ -98,18 +98,23 @@ class Function:
 PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
 
 
-def percentile(values: Sequence[Number], blobs: Sequence[bytes], fraction: float) -> Number | None:
-    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
+def percentile(values: Sequence[Number], blobs: Sequence[bytes], *fractions: float) -> Number | str | None:
+    """The percentile at a fraction (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
 
-    It is that of single `values` and of packed whole numbers together. None if there are none.
+    It is that of single `values` and of packed whole numbers together. None if there are none. For several fractions,
+    it is a list as JSON.
     """
     every = together(values, blobs)
     last = len(every) - 1
     if last < 0:
         return None
-    rank = math.floor(position := fraction * last)
-    low, high = with_ranks(every, rank, min(rank + 1, last))
-    return low if low == high else low + (high - low) * (position - rank)
+    ranks = sorted({round_(fraction * last) for fraction in fractions for round_ in (math.floor, math.ceil)})
+    at = dict(zip(ranks, with_ranks(every, *ranks), strict=True))
+    found = []
+    for position in (fraction * last for fraction in fractions):
+        low, high = at[math.floor(position)], at[math.ceil(position)]
+        found.append(low if low == high else low + (high - low) * (position - math.floor(position)))
+    return found[0] if len(found) == 1 else json.dumps(found)
 
 
 def _standard_deviation(values: Sequence[Number], _: Sequence[bytes]) -> float | None:
@@ -290,7 +295,7 @@ def case_sql(*branches: str) -> str:
 
 _aggregate = partial(_python, aggregate=True)
 _PERCENTILE = _aggregate(
-    "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fraction}"
+    "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fractions}"
 )
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 _DATE_SQL = f"strftime('%Y-%m-%d', {_CLOCK} / 1000 - {200 * WEEK_MS}, 'unixepoch')"

@@ -117,6 +117,11 @@ class Plan:
         return results
 
     @property
+    def written(self) -> list[Checked | None]:
+        """The expressions of SELECT, HAVING and ORDER BY."""
+        return [*(output.expression for output in self.outputs), self.having, *(each for each, _ in self.order)]
+
+    @property
     def first_aggregate(self) -> Checked:
         """The aggregate by which TOP ranks groups."""
         return next(output.expression for output in self.outputs if has_aggregate(output.expression))

@@ -43,9 +43,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
     if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
-    ordered_by = [expression for expression, _ in plan.order]
-    written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
-    found = [part for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
+    found = [part for part in walk(*plan.written) if isinstance(part, Aggregate) and not finds_row(plan, part)]
     aggregates = [each for part in found for each in aggregates_of(part)]
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if templates_of(aggregate) is _OF_KEY for each in aggregate.arguments]
@@ -91,7 +89,7 @@ _OF_MEASURED = {
     **dict.fromkeys(("min", "any"), "min({least})"),
     "max": "max({most})",
     "stddev": "obs_deviation(sum({valued}), sum({total}), sum({squares_high}), sum({squares_low}))",
-    "percentile": "obs_percentile({sorted}, {fraction})",
+    "percentile": "obs_percentile({sorted}, {fractions})",
 }
 OF_TIME = dict.fromkeys(("min", "first", "any"), "min({first_at})") | dict.fromkeys(("max", "last"), "max({last_at})")
 _OF_KEY = {

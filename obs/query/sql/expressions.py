@@ -9,7 +9,7 @@ from itertools import islice, product
 
 from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, null_safe, regular_expression
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan, walk
 
 Value = str | int | float | None
 _MOST_OFFSETS, _MOST_WORDS = 10, 20
@@ -97,9 +97,18 @@ class Writer:
         write = self.raw if function.counts else self.expression
         arguments = [write(argument) for argument in aggregate.arguments] or ["*"]
         fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.time_sql}
-        if aggregate.percent is not None:
-            fields["fraction"] = self.bind(aggregate.percent / 100)
-        return function.write(*arguments, **fields) + filter_
+        fields["fractions"] = ", ".join(self.bind(percent / 100) for percent in self.percents())
+        return self.at_percent(aggregate.percent, function.write(*arguments, **fields) + filter_)
+
+    def percents(self) -> list[float]:
+        """All percentages of the plan: of the same values, SQLite computes these percentiles with one call."""
+        aggregates = (each for each in walk(*self.plan.written) if isinstance(each, Aggregate))
+        return sorted({each.percent for each in aggregates if each.percent is not None})
+
+    def at_percent(self, percent: float | None, sql: str) -> str:
+        """The SQL of one percentile from that of all; without `percent`, that of any other aggregate stays the same."""
+        percents = self.percents()
+        return f"obs_item({sql}, {percents.index(percent)})" if percent is not None and len(percents) > 1 else sql
 
     def bucket(self) -> str:
         """The number of the bucket that a row is in; only with EVERY."""

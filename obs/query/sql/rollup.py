@@ -110,13 +110,12 @@ class RollupSelect(RowSelect):
         template = template_of(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
         of = None if templates_of(aggregate) is OF_TIME else next(iter(aggregate.arguments), None)
-        names = [name for name in re.findall(r"{(\w+)}", template) if name != "fraction"]
+        names = [name for name in re.findall(r"{(\w+)}", template) if name != "fractions"]
         measures = {name: _Measure(name, aggregate.filter, of) for name in names}
         numbers = {name: self.measures.setdefault(each, len(self.measures)) for name, each in measures.items()}
         fields = {name: f"{self.plan.source.table}.m{number}" for name, number in numbers.items()}
-        if aggregate.percent is not None:
-            fields["fraction"] = self.bind(aggregate.percent / 100)
-        return template.format(**fields)
+        fractions = ", ".join(self.bind(percent / 100) for percent in self.percents())
+        return self.at_percent(aggregate.percent, template.format(**fields, fractions=fractions))
 
     def bucket(self) -> str:
         return f"{self.plan.source.table}.bucket"

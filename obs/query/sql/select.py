@@ -222,8 +222,7 @@ def _order(plan: Plan, scan: Scan) -> Order | None:
 def _reads(plan: Plan, *more: Checked | None) -> Sequence[Read]:
     """The columns that a plan reads, but for those in WHERE; the time, which others may need, is the first one."""
     time = Read(Span(0, 0), plan.source.by_name()["time"])
-    written = walk(time, *(one.expression for one in plan.outputs), plan.having, *(one for one, _ in plan.order), *more)
-    return [*dict.fromkeys(each for each in written if isinstance(each, Read))]
+    return [*dict.fromkeys(each for each in walk(time, *plan.written, *more) if isinstance(each, Read))]
 
 
 def _is_costly(plan: Plan) -> bool:
