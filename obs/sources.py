@@ -70,6 +70,7 @@ class Source:
     tables: tuple[str, ...]  # its own, and all others that its SQL reads: a query on it can read no other
     joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
     where: str = ""  # a condition that holds for every row
+    window: str = "LAST 1h or WHERE time > NOW - 1h"  # to suggest where a statement has none
     grains: tuple[Grain, ...] = ()  # in the order in which to try them; those with the same columns by falling length
     by_key: Order | None = None  # for rows that are grouped by a column with a key
     admin_only: bool = False  # whether reading it needs the scope `admin`

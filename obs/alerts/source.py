@@ -11,6 +11,7 @@ INCIDENTS = Source(
     name="incidents",
     row="an incident",
     time="its start",
+    window="LAST 10y, as the time of an incident is its start",
     time_sql="incidents.started_at",
     columns=(
         Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The job, or the alert and its group.", join="jobs"),

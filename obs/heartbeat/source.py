@@ -147,6 +147,7 @@ JOBS = Source(
     name="jobs",
     row="a job",
     time="its last heartbeat, or its registration",
+    window="LAST 10y, as the time of a job is that of its last heartbeat",
     time_sql="min(jobs.last_heartbeat_at, :now - 1)",  # the clock of its host may be ahead
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job."),

@@ -74,7 +74,7 @@ def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
     if moment.before is not None:
         base = _before(base, moment.before, zone)
     if base < 0:
-        raise OqlError("oql_bad_time", moment.span, "this time is before 1970.")
+        raise OqlError("oql_bad_time", moment.span, "This time is before 1970.")
     return base + moment.after_ms
 
 

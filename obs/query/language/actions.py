@@ -146,8 +146,9 @@ def duration_of(text: str, span: Span, rest: str = "") -> nodes.Duration:
         months = int(amount) * MONTHS.get(unit.lower(), 0)
         return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()], months)
     hint = "Write a whole number and one of ms, s, m, h, d, w, mo, y: 90s, 5m, 24h, 7d."
-    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", rest):
-        hint = f"Write a time in single quotes: '{date[0]}'."
+    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*|\d+([-./])\d+\2\d+|\d\dT", rest):
+        is_iso = date[0][4:5] == "-"
+        hint = f"Write a time in single quotes: '{date[0] if is_iso else '2026-06-21T10:00:00Z'}'."
     if unit == "M":
         hint = "Write 1m for a minute, 1mo for a month."
     raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
@@ -370,6 +371,8 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     values: dict[str, Any] = {}
     for span, kind, value in clauses:
         if kind in values:
-            raise OqlError("oql_duplicate_clause", span, f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice.")
+            message = f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice."
+            hint = "Write all columns after one BY. TOP ranks by the first aggregate." if kind == "by" else None
+            raise OqlError("oql_duplicate_clause", span, message, hint=hint)
         values[kind] = value
     return nodes.Select(tuple(items), source, distinct="distinct" in words, explain="explain" in words, **values)

@@ -11,8 +11,9 @@ from obs.query.language.errors import OqlError
 from obs.query.language.expressions import Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
+from obs.query.language.scan import scan
 from obs.sources import Source, Type
-from obs.times import find_zone
+from obs.times import find_zone, write_duration
 
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
@@ -28,11 +29,11 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
 
 def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
-    statement, window = _windowed(statement, text)
+    statement = _windowed(statement)
     statement = replace(statement, items=tuple(_without_stars(statement.items, source)))
     columns = [item.expression for item in statement.items]
     by = [replace(each, expression=_at_position(each.expression, columns)) for each in statement.by]
-    anywhere = Scope(source)
+    anywhere = Scope(source, text=text)
     named_groups = [each for each in by if each.alias is not None]
     items = _items([*named_groups, *statement.items], anywhere)
     has_aggregates = any(has_aggregate(item) for _, item, _ in items)
@@ -46,11 +47,16 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     outputs = _outputs(statement, items[len(named_groups) :], groups)
     grouped = bool(statement.by or statement.every or statement.having or has_aggregates)
     _check_clauses(statement, outputs, grouped=grouped)
+    if statement.window is None:
+        end = len(scan(text)[-1].rstrip())
+        message, hint = "The statement has no time window.", f"Add a window, such as {source.window}."
+        expected = ["LAST", "BETWEEN", "SINCE"]
+        raise OqlError("oql_no_time_window", nodes.Span(end, end), message, expected=expected, hint=hint)
     plan = Plan(
         source=source,
         outputs=outputs,
         output_type=_output_type(statement, outputs),
-        window=window,
+        window=statement.window,
         grouped=grouped,
         where=where,
         groups=groups,
@@ -101,13 +107,16 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
 
 def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) -> nodes.Expression:
     """The expression of BY or ORDER BY; for a number, the column at that place. Raises OqlError."""
+    if isinstance(node, nodes.Duration):
+        hint = f"For buckets of time, write EVERY {write_duration(node.milliseconds)}."
+        raise OqlError("oql_type_mismatch", node.span, "This is a duration, not a column.", hint=hint)
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node
     if isinstance(node.value, str):
         hint = f"Remove the quotes: {node.value}."
         raise OqlError("oql_type_mismatch", node.span, "This is a text, not a column.", hint=hint)
     if not isinstance(node.value, int) or not 1 <= node.value <= len(columns):
-        message = f"There is no column {node.value}: there are {len(columns)}."
+        message = f"There is no column {node.value}: SELECT has {len(columns)}."
         raise OqlError("oql_unknown_column", node.span, message, hint="Write the name of the column.")
     return columns[node.value - 1]
 
@@ -281,16 +290,12 @@ def _name_of(expression: Checked, text: str) -> str:
     return "_".join(parts)
 
 
-def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.Window]:
-    """The statement without the window in its WHERE, if one is there, and the window. Raises OqlError without any."""
+def _windowed(statement: nodes.Select) -> nodes.Select:
+    """The statement with the window that is in its WHERE, if it has no other."""
     if statement.window is None and statement.where is not None:
         where, window = _without_bounds(statement.where)
-        statement = replace(statement, where=where, window=window)
-    if statement.window is None:
-        end = nodes.Span(len(text.rstrip()), len(text.rstrip()))
-        message, hint = "The statement has no time window.", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."
-        raise OqlError("oql_no_time_window", end, message, expected=["LAST", "BETWEEN", "SINCE"], hint=hint)
-    return statement, statement.window
+        return replace(statement, where=where, window=window)
+    return statement
 
 
 def _without_bounds(condition: nodes.Expression) -> tuple[nodes.Expression | None, nodes.Window | None]:

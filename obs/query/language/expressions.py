@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 from obs import times
 from obs.query.language import habits, nodes
@@ -14,7 +15,14 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, ha
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
+_WORD = re.compile(r"\w+(?:[-./@:]+\w+)*")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _EQUALITY = ("=", "!=", "in")
+_PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
+    "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
+    "hour": (range(24), "0 to 23"),
+    "minute": (range(60), "0 to 59"),
+}
 _MOST_NODES = 10_000  # that all aliases of a statement may stand for: an alias of aliases could stand for millions
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
@@ -28,6 +36,7 @@ class Scope:
     names: Mapping[str, Checked] | None = None
     names_first: bool = False
     left: Iterator[int] = field(default_factory=lambda: iter(range(_MOST_NODES)))  # is used up by these nodes
+    text: str = ""  # the statement
 
     def check(self, node: nodes.Expression) -> Checked:
         """Raises OqlError."""
@@ -64,13 +73,19 @@ class Scope:
             return Read(node.span, column)
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
-        names = [*self.source.by_name(), *(self.names or {})]
+        names = [*dict.fromkeys((*self.source.by_name(), *(self.names or {})))]
         message = f"{self.source.name} has no column {node.name}."
         hint = None if node.name.lower() in names else habits.NAMES.get(node.name.upper())
+        word = _WORD.match(self.text, node.span.start)
+        whole = word[0] if word else node.name
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
+        of_text = (each.name for each in self.source.columns if node.name.lower() in (each.values or each.texts))
+        if not hint and whole == node.name and (column_name := next(of_text, None)):
+            condition = f"{column_name} = '{node.name.lower()}'"
+            hint = f"Write {condition}, or to count such rows, count(*) FILTER (WHERE {condition})."
         columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
-        advice = f"{columns} Text is written in single quotes: '{node.name}'."
+        advice = f"{columns} Text is written in single quotes: '{whole}'."
         raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint, advice=advice)
 
     def _call(self, node: nodes.Call) -> Checked:
@@ -104,7 +119,8 @@ class Scope:
         return Apply(node.span, function.name, arguments, type_)
 
     def _aggregate(self, node: nodes.Call, function: Function) -> Checked:
-        rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names_first=False)
+        alone = "An aggregate cannot be inside another one: ask for it in a statement of its own."
+        rows = replace(self, no_aggregates=alone, names_first=False)
         if function.counts and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
             arguments: tuple[Checked, ...] = ()
             if node.distinct:
@@ -147,7 +163,9 @@ def time_of(text: str, span: nodes.Span) -> int:
     try:
         return times.parse_iso(text)
     except ValueError as error:
-        hint = "Write a time as '2026-06-21T10:00:00Z'. For a time of day, write hour(time) >= 9."
+        hint = "Write a time as '2026-06-21T10:00:00Z'."
+        if not re.match(r"\d+[-./]", text):
+            hint += " For a time of day, write hour(time) >= 9; for one before now, NOW - 1d."
         raise OqlError("oql_bad_time", span, str(error), expected=["a time"], hint=hint) from error
 
 
@@ -233,6 +251,14 @@ def _as_type(type_: Type | None, expression: Checked) -> Checked:
     return expression
 
 
+_LITERALS = {
+    Type.BOOLEAN: "Write TRUE or FALSE.",
+    Type.TIME: "Write a time in single quotes, such as '2026-06-21'.",
+    Type.TEXT: "Write a text in single quotes.",
+}
+"""How to write a value of a type that does not go together with others."""
+
+
 def _common_type(expressions: Sequence[Checked]) -> Type | None:
     """The type that all expressions have, or are converted to. Raises OqlError if there is none."""
     common: Type | None = None
@@ -247,7 +273,7 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
         ):
             common = type_ if common is Type.TEXT else common
         else:
-            hint = "Write TRUE or FALSE." if Type.BOOLEAN in (common, type_) else None
+            hint = next((advice for one, advice in _LITERALS.items() if one in (common, type_)), None)
             for each in expressions:
                 text = str(each.value) if isinstance(each, Literal) and each.type is Type.TEXT else ""
                 unquoted = f"Remove the quotes: {text}." if _UNQUOTED.fullmatch(text) else None
@@ -265,17 +291,38 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     for argument in arguments:
         if isinstance(argument, Literal) and argument.value is None:
             raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
+    for compared, argument in permutations(arguments, 2) if node.operator in (*_EQUALITY, "between") else ():
+        _check_possible(compared, argument, node.operator)
     if node.operator in _EQUALITY:
         _check_known(arguments)
     common = _common_type(arguments)
+    whole = (each for each in arguments if each.type is Type.INTEGER and not isinstance(each, Literal))
+    if common is Type.DURATION and (wrong := next(whole, None)):
+        message = "A whole number is compared with a duration."
+        raise _mismatch(wrong, message, hint="Write a number without a unit, or compare a duration.")
     if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
 
 
+def _check_possible(compared: Checked, argument: Checked, operator: str) -> None:
+    """Raises OqlError where a time, or a part of one, is compared with a literal that it never equals."""
+    value = argument.value if isinstance(argument, Literal) else None
+    is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
+    match compared:
+        case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
+            possible = _PARTS[name][1]
+            raise _mismatch(argument, f"{name} is never {value}.", [possible], f"Write {possible}.")
+        case Apply(name="date") if isinstance(value, str) and not is_day:
+            raise _mismatch(argument, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
+        case Read(column=column) if column.type is Type.TIME and is_day and operator in _EQUALITY:
+            raise _mismatch(argument, "A day is not one time.", hint=f"Write date({column.name}) = '{value}'.")
+
+
 def _check_known(arguments: tuple[Checked, ...]) -> None:
     """Raises OqlError where a column is compared with a text that it never has."""
-    for column in [argument.column for argument in arguments if isinstance(argument, Read)]:
+    reads = [each.arguments[0] if isinstance(each, Aggregate) and each.arguments else each for each in arguments]
+    for column in [each.column for each in reads if isinstance(each, Read)]:
         known = column.values or column.texts
         for argument in arguments:
             if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
@@ -305,6 +352,10 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
 def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     if text := next((argument for argument in arguments if argument.type is Type.TEXT), None):
         hint = "Write job IN ('a', 'b') for several values, or concat(a, b) for one text."
+        if any(isinstance(each, Apply) and _OPERATORS.get(each.name) is _matching for each in arguments):
+            hint = "Write the column again: job LIKE 'a%' OR job LIKE 'b%'."
+        if node.operator == "not" and isinstance(text, Read):
+            hint = f"Write {text.column.name} IS NULL."
         raise _mismatch(text, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
     return Apply(node.span, node.operator, tuple(map(_condition, arguments)), Type.BOOLEAN)
 
@@ -313,7 +364,9 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
     for argument in arguments:
         if argument.type is not None and argument.type not in NUMERIC:
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
-            raise _mismatch(argument, message, ["a number", "a duration"])
+            hints = {"-": "A text with a hyphen needs single quotes: 'host-03'.", "+": "Write concat(x, '/', y)."}
+            hint = hints.get(operator) if argument.type is Type.TEXT else None
+            raise _mismatch(argument, message, ["a number", "a duration"], hint)
     return arguments
 
 
@@ -328,6 +381,10 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     operator, (first, second) = node.operator, arguments
     arguments = left, right = _beside(second, first), _beside(first, second)
     if Type.TIME in (left.type, right.type):
+        for each in arguments:
+            if isinstance(each, Literal) and each.type in (Type.INTEGER, Type.NUMBER):
+                hint = f"Write a duration: {each.value}d or {each.value}h."
+                raise _mismatch(each, f"{each.value} has no unit of time.", ["a duration"], hint)
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:
             type_: Type | None = Type.DURATION

@@ -330,6 +330,7 @@ _TABLE = (
     Function("coalesce", (Family.ANY,), Result.COMMON, "coalesce({arguments}, NULL)", repeats=True),
     Function("if", (Family.CONDITION, Family.ANY, Family.ANY), Result.COMMON, case_sql),
     Function("hour", (Family.TIME,), Type.INTEGER, f"({_CLOCK} / 3600000 % 24)"),
+    Function("minute", (Family.TIME,), Type.INTEGER, f"({_CLOCK} / 60000 % 60)"),
     Function("weekday", (Family.TIME,), Type.INTEGER, f"(({_CLOCK} / 86400000 + 3) % 7 + 1)"),
     Function("date", (Family.TIME,), Type.TEXT, _DATE_SQL),
 )

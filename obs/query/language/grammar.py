@@ -57,7 +57,8 @@ def _syntax_error(segment: Segment) -> OqlError:
     function = re.search(r"\b(\w++)\s*\Z", segment.statement[: segment.start])
     hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
     # A word after a column of SELECT that is not FROM is another column, or its name: no operator that it resembles.
-    known = ["FROM"] if {"AS", "FROM"} <= {*expected} else [word for word in expected if word.isupper()]
+    words = [word for word in expected if word.isupper() and found[:1] != "'"]
+    known = ["FROM"] if {"AS", "FROM"} <= {*expected} else words
     if found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
     message = f"Unexpected {found!r}." if found else "Unexpected end of the statement."
