@@ -34,17 +34,24 @@ RETRIED_MS = 2 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The heartbeats of a job that the learner remembers, in ascending order: at most about 750.
-
-    It is a value. The order in which heartbeats are added makes no difference, nor does adding one twice.
-    """
+    """The heartbeats that the learner remembers, ascending, at most about 750; they can be added in any order."""
 
     times: tuple[int, ...] = ()
 
     def add(self, times: Iterable[int]) -> "Memory":
-        """The memory after these heartbeats, in any order. Times outside the years 6 to 9995 are left out."""
+        """The memory after these heartbeats, in any order. Times outside the years 6 to 9995 are left out.
+
+        Of the same two seconds, hour or day of UTC the first one is kept, so what was forgotten before does not matter.
+        """
         ordered = sorted({*self.times, *(time for time in times if EARLIEST_MS < time < LATEST_MS)})
-        return Memory(tuple(_thinned(ordered)))
+        if not ordered:
+            return Memory()
+        kept = set(islice({time // _DUPLICATE_MS: time for time in reversed(ordered)}.values(), MAX_HEARTBEATS))
+        older = ordered[: bisect_left(ordered, min(kept))]
+        for length, count in ((HOUR_MS, _HOURS), (DAY_MS, _DAYS)):
+            since = bisect_left(older, (ordered[-1] // length - count) * length)
+            kept.update({time // length: time for time in reversed(older[since:])}.values())
+        return Memory(tuple(sorted(kept)))
 
     def history(self, since: int | None = None) -> tuple[list[int], list[int]]:
         """The latest heartbeats from `since` on, and the older ones; two within 2 seconds count as the same one."""
@@ -64,21 +71,6 @@ class Memory:
     def decode(data: bytes) -> "Memory":
         """The memory that `encode` wrote. Raises ValueError or zlib.error if the bytes are not a memory."""
         return Memory(tuple(accumulate(json.loads(zlib.decompress(data)))))
-
-
-def _thinned(ordered: Sequence[int]) -> list[int]:
-    """The times to remember of these ascending ones.
-
-    Of the same two seconds, hour or day of UTC the first one is kept, so what was forgotten before does not matter.
-    """
-    if not ordered:
-        return []
-    kept = set(islice({time // _DUPLICATE_MS: time for time in reversed(ordered)}.values(), MAX_HEARTBEATS))
-    older = ordered[: bisect_left(ordered, min(kept))]
-    for length, count in ((HOUR_MS, _HOURS), (DAY_MS, _DAYS)):
-        since = bisect_left(older, (ordered[-1] // length - count) * length)
-        kept.update({time // length: time for time in reversed(older[since:])}.values())
-    return sorted(kept)
 
 
 def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[int], list[Interval]]:
