@@ -35,15 +35,13 @@ class GrafanaAnnotationSchema(Schema):
     timeEnd = WholeNumber(**_TIME, metadata=about("The end of a band.", 1507180805056))  # noqa: N815
 
 
+@blp.errorhandler(ServiceError)
 def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
     """The error with the status that Grafana has, 400 for every invalid field, and with its names of the times."""
     if error.status == 422:
         error = ServiceError("bad_request", error.message, hint=error.hint, errors=error.errors)
     body = json.dumps(error.body()).replace("start_time", "time").replace("end_time", "timeEnd")
     return json.loads(body), error.status, error.headers
-
-
-blp.register_error_handler(ServiceError, _refuse)
 
 
 class GrafanaAnswerSchema(Schema):
