@@ -20,8 +20,7 @@ from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, duration_words
 
 MAX_CRON_LENGTH, MAX_ZONE_LENGTH = 200, 64
 
-# The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
-_CRON_FIELDS = (
+_CRON_FIELDS = (  # of a cron expression: the name in the errors of cronsim, its name for people, its values
     ("minute", "minute", "0-59"),
     ("hour", "hour", "0-23"),
     ("day-of-month", "day of the month", "1-31, and a day that the month has"),

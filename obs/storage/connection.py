@@ -13,12 +13,10 @@ from obs.storage.disk import try_to_write
 _WRITER_PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
-    # On macOS, fsync leaves data in the cache of the drive. These two have no effect on other systems.
-    "fullfsync = ON",
+    "fullfsync = ON",  # this and the next one are for macOS, where fsync leaves data in the cache of the drive
     "checkpoint_fullfsync = ON",
     "foreign_keys = ON",
-    # Truncate the write-ahead log to this size after a burst of writes.
-    "journal_size_limit = 67108864",
+    "journal_size_limit = 67108864",  # to which the write-ahead log is truncated after a burst of writes
 )
 REPAIR = "The service's log has the details for the operator."
 _NAMES = "IOERR CANTOPEN CORRUPT NOTADB READONLY PERM AUTH"

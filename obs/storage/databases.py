@@ -143,9 +143,8 @@ class Databases:
                     db = stack.enter_context(closing(open_writer(path, self._options.busy_seconds)))
                     db.execute("BEGIN IMMEDIATE")
             except ServiceError as error:
-                if error.error == "storage_busy":
+                if error.error == "storage_busy":  # else it is missing or damaged, and nobody can write to it
                     raise
-                # Nobody can write to a file that is missing or damaged.
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         sync_folder(self._folder)  # or it could reappear after a power loss

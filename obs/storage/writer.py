@@ -130,8 +130,7 @@ class GroupCommit:
                     for waiting in batch:
                         self._run_separately(waiting)
                 connection.execute("COMMIT")
-        except BaseException as error:
-            # Nothing of the batch is on disk: for example, the disk is full, or the file is locked.
+        except BaseException as error:  # nothing of the batch is on disk: the disk is full, or the file is locked...
             for waiting in batch:
                 waiting.error = error
             if connection.in_transaction:

@@ -89,8 +89,7 @@ class KeyRing:
             self._read()
             self._problem = None
         except ServiceError as error:
-            # Known keys still work. /readyz reports the problem.
-            if self._version < 0:
+            if self._version < 0:  # else known keys still work, and /readyz reports the problem
                 raise
             if self._problem != error.message:
                 _log.error("%s cannot be read; known keys still work: %s", self._control.path, error.message)

@@ -54,8 +54,7 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
         logs = [math.log(r - anchor) for r in recent]
         total = sum(logs)
         mean = total / count
-        # The same prior in milliseconds for every anchor.
-        prior = _PRIOR_COUNT * math.log1p(reach / (1 + distance)) ** 2
+        prior = _PRIOR_COUNT * math.log1p(reach / (1 + distance)) ** 2  # the same in milliseconds for every anchor
         squares = prior + sum((x - mean) ** 2 for x in logs)
         evidence = common - total + mean + _PRIOR_COUNT / 2 * math.log(prior) - df / 2 * math.log(squares)
         spread = math.sqrt(squares / df * (1 + 1 / count))

@@ -134,8 +134,7 @@ def weigh(times: Times, zones: Sequence[str], older: Times = (), unknown: Sequen
     for group in groups.values():
         clock = _Clock(group[0][0], times)
         for lattice in lattices(clock.walls, usual, mean, past.walls(group[0][0])):
-            # Gate, zone and missed slots can only add to this.
-            prior = _LATTICE_BITS + lattice.bits
+            prior = _LATTICE_BITS + lattice.bits  # gate, zone and missed slots can only add to this
             if (filling := clock.filling(lattice, limit - prior)) is not None:
                 drafts.append((prior + sum(filling.each), lattice, filling, group))
     for draft in sorted(drafts, key=itemgetter(0)):

@@ -67,8 +67,7 @@ class Changed:
 
 def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None, skipped: int = 0) -> Iterator[Changed]:
     """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
-    # The limit comes before the join, so that sorting does not carry the fits of all jobs.
-    rows = db.execute(
+    rows = db.execute(  # the limit comes before the join, so that sorting does not carry the fits of all jobs
         "SELECT found.*, fits.fit, memories.memory FROM ("
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision, schedule_changed_at,"
         " pin, waits, last_heartbeat_at FROM jobs"

@@ -26,14 +26,12 @@ def index_messages(db: sqlite3.Connection, limit: int) -> int:
 
 
 _OLD = (  # events, runs, maintenance windows, unknown times, and the names in attributions
-    # Events of an open run stay.
-    "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?1"
+    "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?1"  # those of an open run stay
     f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
     " ORDER BY received_at, id LIMIT ?2)",
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
     " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at, id LIMIT ?2)",
-    # A trigger keeps their times as unknown times for another year.
-    "DELETE FROM maintenance_windows WHERE id IN"
+    "DELETE FROM maintenance_windows WHERE id IN"  # a trigger keeps their times as unknown times for another year
     " (SELECT id FROM maintenance_windows WHERE cron IS NULL AND end_time < ?1 ORDER BY end_time, id LIMIT ?2)",
     f"DELETE FROM unknown_times WHERE rowid IN"
     f" (SELECT rowid FROM unknown_times WHERE end_time < ?1 - {365 * DAY_MS} ORDER BY end_time, rowid LIMIT ?2)",
@@ -58,8 +56,7 @@ _AFTER = """
     SELECT id FROM events WHERE (+received_at <= :start_ms OR +received_at > :end_ms) AND +received_at < :now_ms - 60000
     ORDER BY id DESC LIMIT 1
 """
-# Those that arrived since the clock was read are not wrong.
-_WRONG = (
+_WRONG = (  # those that arrived since the clock was read are not
     f"(id > :after AND received_at > :start_ms AND received_at <= :end_ms OR received_at > :latest_ms + {FUTURE_MS})"
 )
 # A time that the client sent was wrong too if it is close to what the service's clock showed.
