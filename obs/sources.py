@@ -82,8 +82,7 @@ class Source:
 
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""
-        time = Column("time", Type.TIME, self.time_sql, self.time)
-        return {column.name: column for column in (time, *self.columns)}
+        return {column.name: column for column in (Column("time", Type.TIME, self.time_sql, self.time), *self.columns)}
 
 
 def one_of(words: Sequence[str]) -> str:

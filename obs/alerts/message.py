@@ -152,8 +152,7 @@ def _before(facts: Sequence[Fact]) -> str:
 def _summary(facts: Sequence[Fact]) -> str:
     """The title of a message about several incidents."""
     names = ", ".join(dict.fromkeys(fact.one.subject for fact in facts[:MOST_NAMED]))
-    counts = Counter(map(_what, facts))
-    what = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    what = ", ".join(f"{count:,} {word}" for word, count in Counter(map(_what, facts)).items())
     return textwrap.shorten(f"{what}: {names}", _LONGEST_TITLE, placeholder=" …")
 
 

@@ -38,9 +38,8 @@ def bundle(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(folder / ".vega.lock"):
         if not path.exists():
-            done = subprocess.run(  # noqa: S603 - no part of it comes from outside
-                [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60, encoding="utf-8"
-            )
+            command = [sys.executable, "-c", _PROGRAM]
+            done = subprocess.run(command, check=True, capture_output=True, timeout=60, encoding="utf-8")  # noqa: S603
             write_once(path, done.stdout)
     return path
 

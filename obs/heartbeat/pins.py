@@ -124,8 +124,7 @@ def check_expression(expression: str) -> None:
     try:
         CronSim(expanded(expression), datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
-        parts = expression.split()
-        for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
+        for (field, name, values), part in zip(_CRON_FIELDS, expression.split()[-len(_CRON_FIELDS) :], strict=False):
             if str(error) == f"Bad {field}":
                 raise ValidationError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
         fields = "minute, hour, day of the month, month and day of the week"

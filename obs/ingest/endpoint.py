@@ -106,5 +106,4 @@ def _other_method(route: Route, method: str, path: str) -> Response:
     if method == "OPTIONS":
         return Response(200, {"Allow": allowed, "Cache-Control": "no-store"}, b"")
     message = f"{utf8(path)} does not support {method}."
-    hint = f"Supported methods: {allowed}."
-    raise ServiceError("method_not_allowed", message, hint=hint, headers={"Allow": allowed})
+    raise ServiceError("method_not_allowed", message, hint=f"Supported methods: {allowed}.", headers={"Allow": allowed})

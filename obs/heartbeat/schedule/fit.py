@@ -63,8 +63,7 @@ class Fit:
     @property
     def is_regular(self) -> bool:
         """Whether most heartbeats match the best candidate, with a grace period of at most two usual intervals."""
-        most_ms = 2 * (self.interval_ms or 0) + MOST_SLACK_MS
-        return not self._fits_few and (self.grace_ms or 0) <= most_ms
+        return not self._fits_few and (self.grace_ms or 0) <= 2 * (self.interval_ms or 0) + MOST_SLACK_MS
 
     @property
     def _fits_few(self) -> bool:

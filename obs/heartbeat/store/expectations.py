@@ -106,8 +106,7 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
     latest_ms = now_ms + FUTURE_MS
     if job.memory is None or job.fit is None:
         sql = "SELECT min(heartbeat_at) FROM runs WHERE job_id = ? AND started_at > ? AND heartbeat_at <= ?"
-        values = (job.job_id, now_ms - _REMEMBERED_MS, latest_ms)
-        rows = db.execute(f"{sql} GROUP BY heartbeat_at / {HOUR_MS}", values)
+        rows = db.execute(f"{sql} GROUP BY heartbeat_at / {HOUR_MS}", (job.job_id, now_ms - _REMEMBERED_MS, latest_ms))
         return {time for (time,) in rows}.union(recent)
     found, known = list[int](), job.memory.times
     # From a minute before, because concurrent requests are not stored in the order in which they arrived. When the job
