@@ -5,7 +5,7 @@ empty in the group around them. So it needs no recursion.
 """
 
 import re
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 from obs.query.language.errors import OqlError
@@ -37,16 +37,8 @@ _GROUPS = re.compile(
 )
 _TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\d[\w.]*|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
 
-
-class Kind(Enum):
-    """What a group is, and so which part of the grammar parses it."""
-
-    STATEMENT = auto()
-    PARENTHESES = auto()
-    ARGUMENTS = auto()
-    VALUES = auto()
-    FILTER = auto()
-    CASE = auto()
+Kind = Enum("Kind", ["STATEMENT", "PARENTHESES", "ARGUMENTS", "VALUES", "FILTER", "CASE"])
+"""What a group is, and so which part of the grammar parses it."""
 
 
 class Segment(str):
