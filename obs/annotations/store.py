@@ -51,8 +51,7 @@ def page(
     if q:  # only then: SQLite compiles all statements of the connection again
         db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
         chosen += " AND text_holds(title, :text)"
-    # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
-    rows = db.execute(
+    rows = db.execute(  # two scans of an index by start_time: what starts inside the range, and bands from before it
         f"{_SELECT} WHERE start_time >= :oldest AND {chosen}"
         f" UNION ALL {_SELECT} WHERE start_time < :oldest AND end_time IS NOT NULL AND end_time >= :oldest AND {chosen}"
         " ORDER BY start_time DESC, id DESC LIMIT :limit",

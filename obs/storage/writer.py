@@ -174,8 +174,7 @@ class GroupCommit:
             for waiting in batch:
                 waiting.result = waiting.unit(self._connection)
         except Exception:
-            # On some errors, such as a full disk, SQLite itself rolls back the whole transaction.
-            if not self._connection.in_transaction:
+            if not self._connection.in_transaction:  # after some errors, as on a full disk, SQLite itself ends it
                 raise
             return False
         return True

@@ -241,8 +241,7 @@ def serve(connection: Connection) -> None:
 
 
 def main() -> None:
-    # The service ends its workers itself: Ctrl-C and SIGTERM reach the whole process group.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its workers, and these reach the whole group
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would reserve memory for a thread for each core
