@@ -80,6 +80,10 @@ class Source:
         """The table whose rows are those of the source."""
         return self.tables[0]
 
+    def apart(self) -> set[str]:
+        """The columns whose values cells keep apart."""
+        return {name for grain in self.grains for name in grain.columns}
+
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""
         return {column.name: column for column in (Column("time", Type.TIME, self.time_sql, self.time), *self.columns)}

@@ -45,13 +45,16 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     """
     value, descending = plan.order[0] if plan.limit and plan.order else (None, False)
     match value:
-        case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
+        case Apply(name="/", arguments=(dividend, Literal(value=int() | float() as divisor))) if divisor > 0:
             value = dividend  # has the same order
-    if value is not None and prefix_of(value) is not None:
+    limited, where, nulls_first = _threshold(plan.where), terms_of_series(plan), False
+    is_ordered = value is not None and prefix_of(value) is not None
+    if value is not None and is_ordered:
         found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
-        bound, where, nulls_first = None, plan.where, not descending
-    elif (limited := _threshold(plan.where)) is not None:
-        (found, bound), where, nulls_first = limited, terms_of_series(plan), False
+        if limited is None or limited[0] != found or len(terms(plan.where)) > len(terms(where)) + 1:
+            limited, where, nulls_first = None, plan.where, not descending
+    elif limited is not None:
+        found = limited[0]
     else:
         return None
     counts = [Aggregate(found.span, "count", of, None) for of in ((), found.arguments) if nulls_first]
@@ -59,12 +62,14 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     if rows is None or (nulls_first and any(row[2] > row[3] for row in rows)):
         return None
     hours = sorted(((each, hour) for hour, each, *_ in rows if each is not None), reverse=found.name == "max")
-    if bound is None:
+    bounds = [] if limited is None else [limited[1]]
+    if is_ordered:
         # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.
         last = (plan.limit or 0) + plan.offset - 1
         if last >= len(hours) and not needs_value(plan.where):
             return None
-        bound = hours[min(last, len(hours) - 1)][0] if hours else 0
+        bounds.append(hours[min(last, len(hours) - 1)][0] if hours else 0)
+    bound = max(bounds) if found.name == "max" else min(bounds)
     window, first = scan.window, scan.window.start // HOUR_MS
     chosen = sorted(first + hour for each, hour in hours if (each <= bound if found.name == "min" else each >= bound))
     if len(chosen) > MAX_SPANS:

@@ -76,8 +76,7 @@ def needs_value(where: Checked | None) -> bool:
 
 def terms_of_series(plan: Plan) -> Checked | None:
     """The terms of WHERE that are the same for all rows of a series; None without any."""
-    apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
-    chosen = [term for term in terms(plan.where) if set() < columns_of(term) <= apart]
+    chosen = [term for term in terms(plan.where) if set() < columns_of(term) <= plan.source.apart()]
     return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
 
 

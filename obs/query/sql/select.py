@@ -142,9 +142,10 @@ class RowSelect(Writer):
 
     def find(self, aggregate: Aggregate, key: str, limit: str) -> str:
         """The SELECT of the value of `first` or `last` in the rows with this key. An index finds it, within `limit`."""
-        value, time = self.raw(aggregate.arguments[0]), self.plan.source.time_sql
+        value, time = self.expression(aggregate.arguments[0]), self.plan.source.time_sql
         of_several, down = ("max", " DESC") if aggregate.name == "last" else ("min", "")
-        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key}"
+        has_value = f"{self.raw(aggregate.arguments[0])} IS NOT NULL"
+        rows = f"{self.rows()} AND {has_value} AND {key_of(self.plan.groups[0])} = {key}"
         # If this sorted by the value too, SQLite would look for the second row.
         found = f"SELECT {time} FROM {rows} AND {limit} ORDER BY {time}{down} LIMIT 1"
         return f"(SELECT {of_several}({value}) FROM {rows} AND {time} = ({found}))"
@@ -232,17 +233,19 @@ def _is_costly(plan: Plan) -> bool:
 
 
 def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
-    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, if it has the value.
+    """Whether an index finds the row of each group whose value `first` or `last` is: BY job.
 
-    It also has all that WHERE reads, or the rollups know between which times the row is.
+    It has the value and all that WHERE reads, or the rollups know between which times the row is.
     """
     order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
         case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if order is not None:
             used = columns_of(plan.where)
             measured = {each.name for each in plan.source.columns if each.measured is not None}
-            is_fast = used <= order.columns or not used & measured
-            return by_key and plan.interval_ms is None and column.name in measured & order.columns and is_fast
+            in_index = measured & order.columns
+            is_known = not used & measured and column.name in in_index | plan.source.apart() and not column.key
+            is_fast = is_known or (column.name in in_index and used <= order.columns)
+            return by_key and plan.interval_ms is None and is_fast
     return False
 
 
