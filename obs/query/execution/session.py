@@ -38,7 +38,7 @@ _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too larg
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 _PERMITTED = frozenset(  # the functions that a query may call
-    ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
+    ["->>", "char", "coalesce", "count", "glob", "instr", "length", "like", "match", "max", "min", "nullif", "sum"]
     + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_item", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
