@@ -29,10 +29,7 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[rules.Annotation,
 def update(
     caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
 ) -> rules.Annotation:
-    """Make `changes`, loaded by AnnotationChangesSchema; returns the annotation.
-
-    Raises ServiceError: 404; 409 for that of an incident; 412 when `versions`, if any, lacks the stored one; 422.
-    """
+    """Make `changes`, and return the annotation. Raises ServiceError (404, 422; 409 and 412: `rules.check_change`)."""
 
     def unit(db: sqlite3.Connection) -> rules.Annotation:
         stored = store.find(db, annotation_id, caller.now_ms)

@@ -131,10 +131,7 @@ FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {  # those that each kind of hea
 
 
 def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller) -> dict[str, Any]:
-    """The values of the fields in `sent`, by name; null counts as not sent.
-
-    `place` is ``query`` or ``json``. Raises ServiceError: 422, or 413 for a message that is too large.
-    """
+    """The values of the fields `sent` in the query or as json; null is as not sent. Raises ServiceError (413, 422)."""
     values: dict[str, Any] = {}
     fields = FIELDS_OF[kind]
     for name, value in sent.items():

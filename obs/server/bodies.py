@@ -166,10 +166,7 @@ class Body:
         self._begun: float | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, all for -1.
-
-        Raises ServiceError: 503 when no reader is free, 408 when the body takes too long, 400 when it is incomplete.
-        """
+        """At most `size` bytes, all for -1. Raises ServiceError: 503 (no free reader), 408 (slow), 400 (incomplete)."""
         size = self._missing if size < 0 else min(size, self._missing)
         if size == 0:
             return b""

@@ -99,10 +99,7 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[inc
 
 
 def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[incidents.Incident], now_ms: int) -> None:
-    """Add the end of incidents to the messages of the channels that were notified of them.
-
-    A message about the beginning that is still to be sent says both.
-    """
+    """Tell the channels that were notified of incidents that they have ended; what is still to be sent says both."""
     reported = (
         "SELECT di.incident_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
         " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news <> ?"

@@ -45,10 +45,6 @@ def offsets(name: str, times: Sequence[int]) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def wall_to_epoch(name: str, wall_ms: int) -> int:
-    """The epoch time at which the zone's clocks show this wall time.
-
-    Of a time that occurs twice, because clocks go back, it is the first, as for cron. A time that is skipped, because
-    clocks go forward, counts by the offset before: 02:30 becomes 03:30.
-    """
+    """The epoch time of a wall time: if it occurs twice, the first, as for cron; if it is skipped, 02:30 is 03:30."""
     shown = local_time("UTC", wall_ms)
     return wall_ms - (shown - shown.replace(tzinfo=_zone(name))) // timedelta(milliseconds=1)  # with fold=0

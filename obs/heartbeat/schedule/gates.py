@@ -111,10 +111,7 @@ def _order(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], first:
 
 @lru_cache(maxsize=256)
 def candidates(days: tuple[int, ...], span: int) -> dict[Gate, float]:
-    """The gates that are open on all of these distinct ascending days, each with its cost in bits.
-
-    `span` is the number of days that the history covers.
-    """
+    """The gates that are open on all of these ascending days, of a history of `span` days, with their cost in bits."""
     gates = [(Gate(), EVERY_BITS)]
     weekdays = tuple(sorted({weekday(day) for day in days}))
     gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]

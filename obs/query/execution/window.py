@@ -27,10 +27,7 @@ _MS = timedelta(milliseconds=1)
 
 
 def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
-    """The scan of the window; with COMPARE WITH, that of the earlier window follows.
-
-    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time) for a bad window.
-    """
+    """The scan of the window, and with COMPARE WITH that of the earlier window. Raises ServiceError (422), OqlError."""
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
         zone, most = plan.timezone, limits.max_rows + 1  # one more, to notice that there are too many

@@ -38,10 +38,7 @@ def select(plan: Plan, scan: Scan) -> SqlStatement:
 
 
 def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
-    """The SELECT of the outputs that are not groups, for a bucket without rows; then whether HAVING keeps it, and 0.
-
-    The parameters ``:group0``, ``:group1``... are the groups.
-    """
+    """The SELECT for a bucket without rows, of the groups ``:group0``...: other outputs, whether HAVING keeps it, 0."""
     known = {group: f":group{number}" for number, group in enumerate(plan.groups)}
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
     no_rows = replace(plan, where=Literal(Span(0, 0), value=False, type=Type.BOOLEAN))
