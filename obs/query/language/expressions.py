@@ -296,13 +296,21 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     if node.operator in _EQUALITY:
         _check_known(arguments)
     common = _common_type(arguments)
-    whole = (each for each in arguments if each.type is Type.INTEGER and not isinstance(each, Literal))
-    if common is Type.DURATION and (wrong := next(whole, None)):
-        message = "A whole number is compared with a duration."
-        raise _mismatch(wrong, message, hint="Write a number without a unit, or compare a duration.")
+    if any(isinstance(each, Literal) and each.type is Type.DURATION for each in arguments):
+        for plain in filter(_has_no_unit, arguments):
+            message, hint = "This has no unit of time.", "Leave out the unit, or compare a duration: duration_ms > 90s."
+            raise _mismatch(plain, message, hint=hint)
     if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
+
+
+def _has_no_unit(expression: Checked) -> bool:
+    """Whether a value is a whole number, or a duration in seconds, minutes or hours such as ``duration_ms / 1000``."""
+    match expression:
+        case Apply(name="/", arguments=(_, Literal(value=times.SECOND_MS | times.MINUTE_MS | times.HOUR_MS))):
+            return True
+    return expression.type is Type.INTEGER and not isinstance(expression, Literal)
 
 
 def _check_possible(compared: Checked, argument: Checked, operator: str) -> None:
