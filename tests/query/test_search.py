@@ -121,6 +121,7 @@ def test_the_same_is_found_before_and_after_indexing(ask: Ask, index: Callable[[
         "(?i)^(SAY|disk) ",
         "(?i)100% disk_FULL|longer, said",
         "(?i)größe",
+        "(?i)a\0disk",
         "dis(k|c) full",
         "dis(k)|(c)",
         "one (line|part) of .* said once$",

@@ -212,6 +212,14 @@ def test_a_text_that_grows_too_long_is_refused(ask: Ask, write: Any) -> None:
         assert ask(f"SELECT length({text}) FROM logs LAST 5m", 400)["error"] == "oql_too_long"
 
 
+def test_a_pattern_that_sqlite_refuses_is_too_long(make_app: Any, new_client: Any, request: Any) -> None:
+    client = new_client("acme", app=make_app(QUERY_MAX_LENGTH=100_000))
+    request.getfixturevalue("shop")
+    for length, status in ((40_000, 200), (60_000, 400)):
+        query = f"SELECT count(*) FROM logs WHERE message LIKE '_{'a' * length}' LAST 1d"
+        assert client.post("/api/v1/dsl", json={"query": query}).status_code == status
+
+
 # histogram
 
 

@@ -45,8 +45,8 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     """
     value, descending = plan.order[0] if plan.limit and plan.order else (None, False)
     match value:
-        case Apply(name="/", arguments=(dividend, Literal(value=int() | float() as divisor))) if divisor > 0:
-            value = dividend  # has the same order
+        case Apply(name="/", arguments=(dividend, Literal(value=int() | float() as divisor))) if divisor >= 1:
+            value = dividend  # has the same order, while none becomes infinite
     limited, where, nulls_first = _threshold(plan.where), terms_of_series(plan), False
     is_ordered = value is not None and prefix_of(value) is not None
     if value is not None and is_ordered:

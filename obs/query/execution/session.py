@@ -33,7 +33,14 @@ _SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
 }
-_TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many", "too big")
+_TOO_COMPLEX = (
+    "stack overflow",
+    "tree is too large",
+    "query string is too large",
+    "too many",
+    "too big",
+    "too complex",
+)
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}

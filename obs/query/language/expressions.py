@@ -291,7 +291,8 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     for argument in arguments:
         if isinstance(argument, Literal) and argument.value is None:
             raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
-    for compared, argument in permutations(arguments, 2) if node.operator in (*_EQUALITY, "between") else ():
+    pairs = [*permutations(arguments, 2)] if node.operator in _EQUALITY else [arguments[:2]]
+    for compared, argument in pairs if node.operator in (*_EQUALITY, "between") else ():
         _check_possible(compared, argument, node.operator)
     if node.operator in _EQUALITY:
         _check_known(arguments)
@@ -321,7 +322,7 @@ def _check_possible(compared: Checked, argument: Checked, operator: str) -> None
         case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
             possible = _PARTS[name][1]
             raise _mismatch(argument, f"{name} is never {value}.", [possible], f"Write {possible}.")
-        case Apply(name="date") if isinstance(value, str) and not is_day:
+        case Apply(name="date") if isinstance(value, str) and not is_day and operator in _EQUALITY:
             raise _mismatch(argument, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
         case Read(column=column) if column.type is Type.TIME and is_day and operator in _EQUALITY:
             raise _mismatch(argument, "A day is not one time.", hint=f"Write date({column.name}) = '{value}'.")

@@ -203,7 +203,7 @@ def _match(sql: Writer, expression: Apply) -> str:
 def _of_ascii(expression: Apply) -> tuple[str, list[str]]:
     """For texts in ASCII, an operator of SQLite, and the patterns of which one has to match; none if it cannot say."""
     match expression.arguments:
-        case (text, Literal(value=str(pattern)) as literal) if pattern.startswith("(?i)") and pattern.isascii():
+        case (text, Literal(value=str(pattern)) as literal) if re.match(r"\(\?i\)[\x01-\x7f]*\Z", pattern):
             words, at = _words(replace(expression, arguments=(text, replace(literal, value=pattern[4:]))))
             start = "" if at == " = 1" else "%"
             return _LIKE, [f"{start}{re.sub('[%_]', _escaped, word)}%" for word in words]
