@@ -159,7 +159,7 @@ class RowSelect(Writer):
             elif not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
             parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in self.plan.groups]
-        elif not parts or self.inner is not None:  # which may read rows in another order
+        elif not any(part.startswith(self.time_sql) for part in parts):
             parts.append(self.time_sql)
         return f" ORDER BY {', '.join(parts)}" if parts else ""
 
