@@ -38,23 +38,23 @@ class AccessLog:
             return
         found = {name.lower(): value for name, value in headers}
         entry = {
-            "time": self._clock(),
+            "time": format_ms(self._clock()),
             "client": client_address(environ),
             "method": environ["REQUEST_METHOD"],
-            "path": environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"],
-            "query": environ.get("QUERY_STRING", ""),
+            "path": _path(environ),
             "status": int(status),
             "bytes": 0 if environ["REQUEST_METHOD"] == "HEAD" else int(found.get("content-length", 0)),
             "ms": round(seconds * 1000, 2),
             **environ[CALLER],
             "request_id": found.get("x-request-id"),
         }
+        line = f"{json.dumps(entry)}\n"
         try:
             if self._path == "-":
-                sys.stderr.write(_line(entry))
+                sys.stderr.write(line)
             else:
                 with open(self._path, "ab", buffering=0) as file:  # each time, because others may rename it
-                    file.write(_line(entry).encode())
+                    file.write(line.encode())
             self._is_failing = False
         except OSError as error:
             if not self._is_failing:
@@ -62,11 +62,10 @@ class AccessLog:
             self._is_failing = True
 
 
-def _line(entry: dict[str, Any]) -> str:
-    path, parameters = utf8(entry["path"]), []
-    for parameter in filter(None, entry.pop("query").split("&")):
+def _path(environ: Mapping[str, Any]) -> str:
+    path, parameters = utf8(environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"]), []
+    for parameter in filter(None, environ.get("QUERY_STRING", "").split("&")):
         name = parameter.partition("=")[0]
         parameters.append(f"{name}=***" if _SECRET_NAME.search(unquote(name)) else parameter)
     query = f"?{unquote('&'.join(parameters))}" if parameters else ""
-    entry |= {"time": format_ms(entry["time"]), "path": _SECRET.sub("***", path + query)}
-    return f"{json.dumps(entry)}\n"
+    return _SECRET.sub("***", path + query)
