@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 from obs.heartbeat import pins, schedule
@@ -63,10 +62,9 @@ class Wait(NamedTuple):
         return self._replace(longer_ms=longer_ms, zone=zone, words=words)
 
 
-@lru_cache(maxsize=4096)
 def waits_from_json(text: str | None) -> tuple[Wait, ...]:
     """The waits from their stored form, an array of arrays; none for None."""
-    return tuple(map(Wait._make, json.loads(text or "[]")))
+    return () if text is None else tuple(map(Wait._make, json.loads(text)))
 
 
 def expect(
