@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Container, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,13 +35,7 @@ def new(fields: Mapping[str, Any], now_ms: int) -> Annotation:
         message, hint = "Must be sent together with end_time.", "Send start_time as well."
         raise invalid_field("json", "start_time", message, hint=hint)
     annotation = Annotation(**{"start_time": now_ms, **sent}, created_at=now_ms, updated_at=now_ms)
-    _check_times(annotation, sent, now_ms)
-    return annotation
-
-
-def revised(stored: Annotation, changes: Mapping[str, Any], now_ms: int) -> Annotation:
-    annotation = replace(stored, **changes, updated_at=now_ms)
-    _check_times(annotation, changes, now_ms)
+    check_times(annotation, sent, now_ms)
     return annotation
 
 
@@ -58,7 +52,7 @@ def is_web_url(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def _check_times(annotation: Annotation, sent: Collection[str], now_ms: int) -> None:
+def check_times(annotation: Annotation, sent: Collection[str], now_ms: int) -> None:
     """Raise ServiceError (422), naming a field that was sent, unless the times are in order and recent enough."""
     start_time, end_time = annotation.start_time, annotation.end_time
     field, oldest = "end_time" if "end_time" in sent else "start_time", now_ms - RETENTION_MS

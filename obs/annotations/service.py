@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Container, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from obs.annotations import rules, store
@@ -34,7 +34,8 @@ def update(
     def unit(db: sqlite3.Connection) -> rules.Annotation:
         stored = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(stored, versions)
-        revised = rules.revised(stored, changes, caller.now_ms)
+        revised = replace(stored, **changes, updated_at=caller.now_ms)
+        rules.check_times(revised, changes, caller.now_ms)
         store.save(db, values=asdict(revised))
         return revised
 
