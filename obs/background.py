@@ -115,8 +115,7 @@ class Background:
                 every = _Every(seconds=task.seconds)
                 self.scheduler.add_job(partial(self.run, name), every, next_run_time=first, id=name)
             self.scheduler.start()
-            watched = (self.scheduler, self.sweeper.tick, self._winding_down)
-            threading.Thread(target=_watch_clock, args=watched, daemon=True).start()
+            threading.Thread(target=self._watch_clock, daemon=True).start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon, and for answers to messages."""
@@ -125,6 +124,17 @@ class Background:
             if self.scheduler.running:
                 self.scheduler.shutdown()
         self.notifier.finish()
+
+    def _watch_clock(self) -> None:
+        """Have all tasks run at once when the wall clock was set back, by which APScheduler plans them."""
+        before = datetime.now(UTC)
+        while not self._winding_down.wait(_CLOCK_SECONDS):
+            now = datetime.now(UTC)
+            self.sweeper.tick()
+            if now < before:
+                for job in self.scheduler.get_jobs():
+                    job.modify(next_run_time=now)
+            before = now
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""
@@ -148,15 +158,3 @@ class _Every(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
         following: datetime = (previous_fire_time or now) + self.interval
         return following if following > now else now + self.interval
-
-
-def _watch_clock(scheduler: Any, tick: Callable[[], None], stopped: threading.Event) -> None:
-    """Have all tasks run at once when the wall clock was set back, by which APScheduler plans them."""
-    before = datetime.now(UTC)
-    while not stopped.wait(_CLOCK_SECONDS):
-        now = datetime.now(UTC)
-        tick()
-        if now < before:
-            for job in scheduler.get_jobs():
-                job.modify(next_run_time=now)
-        before = now
