@@ -130,9 +130,6 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     return Grid(rows, dropped, sum(row[-1] for row in found))
 
 
-# Rollups
-
-
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
@@ -174,9 +171,6 @@ def _split(
     return covered, uncovered
 
 
-# Rows that were not read
-
-
 def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
     """In buckets without rows a count is 0 and the rest is null."""
     statement = select_empty(plan, scan)
@@ -207,9 +201,6 @@ def _filled(plan: Plan, rows: Rows, read: Rows) -> Rows:
     return filled
 
 
-# The columns of the result
-
-
 def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Rows | None) -> list[Row]:
     """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has the same ones in the earlier window."""
     starts = (None,) if scan.timeline is None else scan.timeline.starts
@@ -235,9 +226,6 @@ def _change_pct(output: Output, before: Any, after: Any) -> float | None:
         return None
     change: float = (after - before) / abs(before) * 100
     return change if math.isfinite(change) else None
-
-
-# HAVING, TOP, ORDER BY and LIMIT, where they need the finished rows
 
 
 def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
@@ -276,9 +264,6 @@ def _evaluate(plan: Plan, scan: Scan, rows: Sequence[Row], session: Session) -> 
 def _rank(cell: Any) -> tuple[bool, Any]:
     """A sort key: nulls first."""
     return cell is not None, cell
-
-
-# JSON values
 
 
 def written(expression: Checked, values: Sequence[Any]) -> Sequence[Cell]:

@@ -212,9 +212,6 @@ class Workers:
             each.kill()
 
 
-# In the process
-
-
 def serve(connection: Connection) -> None:
     """Answer requests with a QueryResponse, a ServiceError, or a QueryWorkerError for any other error.
 

@@ -53,9 +53,6 @@ class Token(NamedTuple):
     segment: Segment
 
 
-# Tokens
-
-
 def drop(_token: Token) -> list[Any]:
     """A token that adds nothing to the tree."""
     return []
@@ -168,9 +165,6 @@ def count(token: Token) -> nodes.Literal | nodes.Duration:
     return number(token)
 
 
-# Groups
-
-
 def group(token: Token) -> Expression:
     """An expression in parentheses, or CASE ... END; its span includes them."""
     inner: Expression = replace(token.segment.trees[token.span.start], span=token.span)
@@ -219,9 +213,6 @@ def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
     *parts, end = found
     otherwise = () if len(parts) % 2 else (nodes.Literal(end.span, None),)
     return nodes.Operation(Span(segment.start + place, end.span.end), "case", (*parts, *otherwise))
-
-
-# Operators
 
 
 def arithmetic(segment: Segment, _place: int, found: Any) -> Expression:
@@ -312,9 +303,6 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
     symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.text, operator.text)
     compared = nodes.Operation(span, symbol, (left, *operands))
     return nodes.Operation(span, "not", (compared,)) if negated else compared
-
-
-# Clauses
 
 
 def clause(kind: str) -> Action:

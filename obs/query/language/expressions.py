@@ -169,9 +169,6 @@ def time_of(text: str, span: nodes.Span) -> int:
         raise OqlError("oql_bad_time", span, str(error), expected=["a time"], hint=hint) from error
 
 
-# Functions
-
-
 _FORMS: Mapping[Family, type] = {  # what an argument has to be, where an expression of the same type will not do
     **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH, Family.WIDTH, Family.REGEX, Family.PATH), Literal),
     Family.AGGREGATE: Aggregate,
@@ -222,9 +219,6 @@ def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | Non
         return function.result
     type_ = arguments[0].type
     return Type.NUMBER if function.result is Result.MEAN and type_ is Type.INTEGER else type_
-
-
-# Types
 
 
 def _named(type_: Type | None) -> str:
@@ -282,9 +276,6 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
                     hint = advice
             raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
     return common
-
-
-# Operators
 
 
 def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:

@@ -92,9 +92,6 @@ class Function:
         return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)
 
 
-# Aggregates: one value for each group of rows
-
-
 PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
 
 
@@ -184,9 +181,6 @@ class _Covered:
             total = (total or 0) + max(0, end - max(start, until))
             until = max(until, end)
         return total
-
-
-# Scalar functions. NULL gives NULL.
 
 
 _ALWAYS_INTEGER = 2**53  # from here on, a float has no fraction
@@ -288,9 +282,6 @@ def case_sql(*branches: str) -> str:
     if otherwise.startswith("CASE WHEN "):
         return f"CASE {cases} {otherwise.removeprefix('CASE ')}"
     return f"CASE {cases} ELSE {otherwise} END"
-
-
-# The table
 
 
 _aggregate = partial(_python, aggregate=True)

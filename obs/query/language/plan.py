@@ -190,9 +190,6 @@ def has_aggregate(expression: Checked) -> bool:
     return any(isinstance(part, Aggregate) for part in walk(expression))
 
 
-# Scans
-
-
 MAX_GROUPS = 1_000_000  # that are read to count or compare them; the limits on time and bytes are reached first
 
 

@@ -137,9 +137,6 @@ class Writer:
         return f"CASE WHEN {sql} < {self.bind(offsets[0][0])} THEN {other} {' '.join(whens)} ELSE {other} END"
 
 
-# Operators
-
-
 def _and_or(sql: Writer, expression: Apply) -> str:
     """AND or OR of any number of conditions, as a balanced tree: SQLite allows 1,000 levels."""
     parts = list(map(sql.expression, expression.arguments))
@@ -258,9 +255,6 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),
 }
-
-
-# Operators that SQLite does not have. Matching takes time proportional to the length of the text, whatever the pattern.
 
 
 @lru_cache(256)
