@@ -50,8 +50,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     if statement.window is None:
         end = len(scan(text)[-1].rstrip())
         message, hint = "The statement has no time window.", f"Add a window, such as {source.window}."
-        expected = ["LAST", "BETWEEN", "SINCE"]
-        raise OqlError("oql_no_time_window", nodes.Span(end, end), message, expected=expected, hint=hint)
+        place, expected = nodes.Span(end, end), ["LAST", "BETWEEN", "SINCE"]
+        raise OqlError("oql_no_time_window", place, message, expected=expected, hint=hint)
     plan = Plan(
         source=source,
         outputs=outputs,

@@ -245,12 +245,11 @@ def _as_type(type_: Type | None, expression: Checked) -> Checked:
     return expression
 
 
-_LITERALS = {
+_LITERALS = {  # how to write a value of a type that does not go together with others
     Type.BOOLEAN: "Write TRUE or FALSE.",
     Type.TIME: "Write a time in single quotes, such as '2026-06-21'.",
     Type.TEXT: "Write a text in single quotes.",
 }
-"""How to write a value of a type that does not go together with others."""
 
 
 def _common_type(expressions: Sequence[Checked]) -> Type | None:

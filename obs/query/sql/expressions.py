@@ -193,7 +193,11 @@ def _match(sql: Writer, expression: Apply) -> str:
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
         if patterns:
             native = " OR ".join(operator.format(text, sql.bind(pattern)) for pattern in patterns)
-            found = f"CASE WHEN {_NOT_ASCII.format(text)} THEN {found} ELSE {native} END"
+            other = _NOT_ASCII.format(text)
+            if all(pattern.endswith(("%", "*")) for pattern in patterns):  # so what follows a NUL does not matter
+                found = f"({native} OR {other} AND {found})"
+            else:
+                found = f"CASE WHEN {other} THEN {found} ELSE {native} END"
     return f"NOT {found}" if expression.name == "!~" else found
 
 
@@ -202,8 +206,7 @@ def _of_ascii(expression: Apply) -> tuple[str, list[str]]:
     match expression.arguments:
         case (text, Literal(value=str(pattern)) as literal) if re.match(r"\(\?i\)[\x01-\x7f]*\Z", pattern):
             words, at = _words(replace(expression, arguments=(text, replace(literal, value=pattern[4:]))))
-            start = "" if at == " = 1" else "%"
-            return _LIKE, [f"{start}{re.sub('[%_]', _escaped, word)}%" for word in words]
+            return _LIKE, [f"{'' if at == ' = 1' else '%'}{re.sub('[%_]', _escaped, word)}%" for word in words]
         case (_, Literal(value=str(like)), Literal(value=str(escape))) if "\0" not in like:
             if escape and escape in like:
                 return "", []
