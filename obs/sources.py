@@ -81,7 +81,7 @@ class Source:
         return self.tables[0]
 
     def apart(self) -> set[str]:
-        """The columns whose values cells keep apart."""
+        """The columns by which cells are kept apart."""
         return {name for grain in self.grains for name in grain.columns}
 
     def by_name(self) -> dict[str, Column]:

@@ -29,7 +29,7 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[rules.Annotation,
 def update(
     caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
 ) -> rules.Annotation:
-    """Make `changes`, and return the annotation. Raises ServiceError (404, 422; 409 and 412: `rules.check_change`)."""
+    """Make `changes`, and return the annotation. Raises ServiceError (404, 409, 412, 422)."""
 
     def unit(db: sqlite3.Connection) -> rules.Annotation:
         stored = store.find(db, annotation_id, caller.now_ms)

@@ -41,7 +41,7 @@ class AccessLog:
             "time": format_ms(self._clock()),
             "client": client_address(environ),
             "method": environ["REQUEST_METHOD"],
-            "path": _path(environ),
+            "path": _requested(environ),
             "status": int(status),
             "bytes": 0 if environ["REQUEST_METHOD"] == "HEAD" else int(found.get("content-length", 0)),
             "ms": round(seconds * 1000, 2),
@@ -62,7 +62,7 @@ class AccessLog:
             self._is_failing = True
 
 
-def _path(environ: Mapping[str, Any]) -> str:
+def _requested(environ: Mapping[str, Any]) -> str:
     path, parameters = utf8(environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"]), []
     for parameter in filter(None, environ.get("QUERY_STRING", "").split("&")):
         name = parameter.partition("=")[0]

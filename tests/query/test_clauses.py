@@ -66,7 +66,12 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         [[1], [2]],
     ),
     ("SELECT id FROM runs WHERE time BETWEEN NOW - 1d AND ended_at ORDER BY id", "table", ["id"], [[1], [2], [3]]),
-    ("SELECT id FROM runs WHERE exit_code = 0 ORDER BY exit_code DESC LAST 1d", "table", ["id"], [[1], [3]]),
+    (
+        "SELECT id FROM runs WHERE job IN ('backup', 'mail') ORDER BY status LAST 1d",
+        "table",
+        ["id"],
+        [[2], [5], [1], [4], [3]],
+    ),
     ("SELECT hour(time) AS h, count(*) FROM runs BY h LAST 3h", "bar", ["h", "count"], [[7, 1], [8, 2], [9, 2]]),
     (
         "SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Asia/Kolkata' LAST 3h",

@@ -114,9 +114,12 @@ def test_several_percentiles_are_those_of_their_own_values(ask: Ask) -> None:
     """They are computed at once: of other values or rows than the first one, they must not be mixed up."""
     chosen = "p50(duration_ms), p75(duration_ms), p75(duration_ms) FILTER (WHERE status = 'success') AS good"
     having = "HAVING p95(duration_ms) > 20000 ORDER BY p99(duration_ms)"
-    answer = ask(f"SELECT {chosen}, p50(late_ms) FROM runs WHERE job = 'backup' BY host LAST 1d {having}")
+    answer = ask(f"SELECT {chosen}, p50(id), p75(late_ms) FROM runs WHERE job = 'backup' BY host LAST 1d {having}")
     [[host, *found]] = answer["rows"]
-    assert (host, found) == ("db1", [3_000, 16_500.0, 2_500.0, None])
+    assert (host, found) == ("db1", [3_000, 16_500.0, 2_500.0, 2, None])
+    many = ", ".join(f"percentile(id, {number / 2}) AS p{number}" for number in range(2, 201))
+    [found] = ask(f"SELECT {many} FROM runs WHERE job = 'backup' LAST 1d")["rows"]
+    assert found == [pytest.approx(1 + number / 100) for number in range(2, 201)]
 
 
 # an argument of each family

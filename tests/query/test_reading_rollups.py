@@ -57,6 +57,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT last(duration_ms), first(duration_ms), p95(late_ms), count(*) FROM runs BY job", [DAY, HOUR]),
         ("SELECT last(duration_ms) FROM runs WHERE duration_ms > 5 AND status = 'failed' BY job", [DAY, HOUR]),
         ("SELECT last(duration_ms) FROM runs WHERE exit_code = 1 BY job", [DAY, HOUR]),
+        ("SELECT last(status), first(status), first(exit_code), last(host) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT last(status) AS s FROM runs WHERE exit_code != 7 BY job HAVING s != 'lost'", [DAY, HOUR]),
         ("SELECT last(duration_ms) FROM runs WHERE exit_code = 1 AND duration_ms > 5 BY job", []),
         ("SELECT first(time), last(time) FROM runs WHERE status = 'failed' BY host", [PLACE_DAY, PLACE_HOUR]),
         ("SELECT avg(duration_ms) FROM runs BY job", [DAY, HOUR]),

@@ -169,6 +169,8 @@ def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Cal
         r"%*[f\ull",
         "[d]%",
         "*disk*",
+        "a",
+        "A_disk full",
     ],
 )
 @pytest.mark.parametrize("ignores_case", [False, True])

@@ -34,7 +34,7 @@ RETRIED_MS = 2 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The heartbeats that the learner remembers, ascending, at most about 750; they can be added in any order."""
+    """The heartbeats that the learner remembers, ascending, at most about 750; added in any order, also twice."""
 
     times: tuple[int, ...] = ()
 

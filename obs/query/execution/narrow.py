@@ -46,7 +46,7 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     value, descending = plan.order[0] if plan.limit and plan.order else (None, False)
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int() | float() as divisor))) if divisor >= 1:
-            value = dividend  # has the same order, while none becomes infinite
+            value = dividend  # has the same order; divided by less than 1, large values could become infinite
     limited, where, nulls_first = _threshold(plan.where), terms_of_series(plan), False
     is_ordered = value is not None and prefix_of(value) is not None
     if value is not None and is_ordered:

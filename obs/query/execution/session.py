@@ -33,14 +33,7 @@ _SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
 }
-_TOO_COMPLEX = (
-    "stack overflow",
-    "tree is too large",
-    "query string is too large",
-    "too many",
-    "too big",
-    "too complex",
-)
+_TOO_COMPLEX = ("stack overflow", "too large", "too many", "too big", "too complex")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
@@ -239,7 +232,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
         SqlFunction("obs_part", _part),
         SqlFunction("obs_bins", _bins),
         SqlFunction("obs_deviation", deviation),
-        SqlFunction("obs_item", lambda items, place: None if items is None else json.loads(items)[place]),
+        SqlFunction("obs_item", null_safe(lambda items, place: json.loads(items)[place])),
         SqlFunction("obs_local", null_safe(local)),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
         SqlFunction("obs_bucket_ms", lambda number, bucket: timelines[number].length_ms(bucket)),

@@ -144,7 +144,7 @@ def duration_of(text: str, span: Span, rest: str = "") -> nodes.Duration:
         return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()], months)
     hint = "Write a whole number and one of ms, s, m, h, d, w, mo, y: 90s, 5m, 24h, 7d."
     if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*|\d+([-./])\d+\2\d+|\d\dT", rest):
-        is_iso = date[0][4:5] == "-"
+        is_iso = re.match(r"\d{4}-\d\d", date[0])
         hint = f"Write a time in single quotes: '{date[0] if is_iso else '2026-06-21T10:00:00Z'}'."
     if unit == "M":
         hint = "Write 1m for a minute, 1mo for a month."

@@ -13,7 +13,7 @@ from obs.query.language.functions import FUNCTIONS
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
 from obs.query.language.scan import scan
 from obs.sources import Source, Type
-from obs.times import find_zone, write_duration
+from obs.times import find_zone
 
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
@@ -108,7 +108,7 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
 def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) -> nodes.Expression:
     """The expression of BY or ORDER BY; for a number, the column at that place. Raises OqlError."""
     if isinstance(node, nodes.Duration):
-        hint = f"For buckets of time, write EVERY {write_duration(node.milliseconds)}."
+        hint = "BY and ORDER BY take columns. For buckets of time, write EVERY 1h."
         raise OqlError("oql_type_mismatch", node.span, "This is a duration, not a column.", hint=hint)
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node

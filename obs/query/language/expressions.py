@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
 
 from obs import times
 from obs.query.language import habits, nodes
@@ -15,9 +14,10 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, ha
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
-_WORD = re.compile(r"\w+(?:[-./@:]+\w+)*")
+_WORD = re.compile(r"\w+(?:[-./@:]+[^\W\d]\w*|[-.@]+\w+)*")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _EQUALITY = ("=", "!=", "in")
+_UNITS = (times.SECOND_MS, times.MINUTE_MS, times.HOUR_MS, times.DAY_MS)
 _PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
     "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
     "hour": (range(24), "0 to 23"),
@@ -266,7 +266,7 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
         ):
             common = type_ if common is Type.TEXT else common
         else:
-            hint = next((advice for one, advice in _LITERALS.items() if one in (common, type_)), None)
+            hint = None if isinstance(expression, Read) or common is None else _LITERALS.get(common)
             for each in expressions:
                 text = str(each.value) if isinstance(each, Literal) and each.type is Type.TEXT else ""
                 unquoted = f"Remove the quotes: {text}." if _UNQUOTED.fullmatch(text) else None
@@ -281,32 +281,34 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     for argument in arguments:
         if isinstance(argument, Literal) and argument.value is None:
             raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
-    pairs = [*permutations(arguments, 2)] if node.operator in _EQUALITY else [arguments[:2]]
-    for compared, argument in pairs if node.operator in (*_EQUALITY, "between") else ():
-        _check_possible(compared, argument, node.operator)
+    first, *others = arguments
+    for other in others if node.operator in _EQUALITY else others[:1] if node.operator == "between" else ():
+        _check_possible(first, other, node.operator)
+        _check_possible(other, first, node.operator)
     if node.operator in _EQUALITY:
         _check_known(arguments)
     common = _common_type(arguments)
+    arguments = tuple(_as_type(common, each) for each in arguments)
     if any(isinstance(each, Literal) and each.type is Type.DURATION for each in arguments):
         for plain in filter(_has_no_unit, arguments):
             message, hint = "This has no unit of time.", "Leave out the unit, or compare a duration: duration_ms > 90s."
             raise _mismatch(plain, message, hint=hint)
     if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
-    return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
+    return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 
 def _has_no_unit(expression: Checked) -> bool:
-    """Whether a value is a whole number, or a duration in seconds, minutes or hours such as ``duration_ms / 1000``."""
+    """Whether a value is a whole number, or a duration in seconds or the like such as ``duration_ms / 1000``."""
     match expression:
-        case Apply(name="/", arguments=(_, Literal(value=times.SECOND_MS | times.MINUTE_MS | times.HOUR_MS))):
+        case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
             return True
     return expression.type is Type.INTEGER and not isinstance(expression, Literal)
 
 
 def _check_possible(compared: Checked, argument: Checked, operator: str) -> None:
-    """Raises OqlError where a time, or a part of one, is compared with a literal that it never equals."""
-    value = argument.value if isinstance(argument, Literal) else None
+    """Raises OqlError where a time, or a part of one, is compared with a literal that it never is."""
+    value = argument.value if isinstance(argument, Literal) and argument.type is not Type.DURATION else None
     is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
     match compared:
         case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
@@ -315,12 +317,13 @@ def _check_possible(compared: Checked, argument: Checked, operator: str) -> None
         case Apply(name="date") if isinstance(value, str) and not is_day and operator in _EQUALITY:
             raise _mismatch(argument, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
         case Read(column=column) if column.type is Type.TIME and is_day and operator in _EQUALITY:
-            raise _mismatch(argument, "A day is not one time.", hint=f"Write date({column.name}) = '{value}'.")
+            raise _mismatch(argument, "A day is not one time.", hint=f"Write date({column.name}) instead.")
 
 
 def _check_known(arguments: tuple[Checked, ...]) -> None:
     """Raises OqlError where a column is compared with a text that it never has."""
-    reads = [each.arguments[0] if isinstance(each, Aggregate) and each.arguments else each for each in arguments]
+    texts = (each for each in arguments if each.type is Type.TEXT)
+    reads = (each.arguments[0] if isinstance(each, Aggregate) else each for each in texts)
     for column in [each.column for each in reads if isinstance(each, Read)]:
         known = column.values or column.texts
         for argument in arguments:
@@ -351,7 +354,8 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
 def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     if text := next((argument for argument in arguments if argument.type is Type.TEXT), None):
         hint = "Write job IN ('a', 'b') for several values, or concat(a, b) for one text."
-        if any(isinstance(each, Apply) and _OPERATORS.get(each.name) is _matching for each in arguments):
+        is_after = any(isinstance(each, Apply) and _OPERATORS.get(each.name) is _matching for each in arguments)
+        if is_after and isinstance(text, Literal):
             hint = "Write the column again: job LIKE 'a%' OR job LIKE 'b%'."
         if node.operator == "not" and isinstance(text, Read):
             hint = f"Write {text.column.name} IS NULL."
@@ -364,7 +368,7 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
         if argument.type is not None and argument.type not in NUMERIC:
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
             hints = {"-": "A text with a hyphen needs single quotes: 'host-03'.", "+": "Write concat(x, '/', y)."}
-            hint = hints.get(operator) if argument.type is Type.TEXT else None
+            hint = hints.get(operator) if argument.type is Type.TEXT and len(arguments) > 1 else None
             raise _mismatch(argument, message, ["a number", "a duration"], hint)
     return arguments
 
@@ -380,10 +384,10 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     operator, (first, second) = node.operator, arguments
     arguments = left, right = _beside(second, first), _beside(first, second)
     if Type.TIME in (left.type, right.type):
-        for each in arguments:
+        for each in arguments if operator in "+-" else ():
             if isinstance(each, Literal) and each.type in (Type.INTEGER, Type.NUMBER):
-                hint = f"Write a duration: {each.value}d or {each.value}h."
-                raise _mismatch(each, f"{each.value} has no unit of time.", ["a duration"], hint)
+                message, hint = f"{each.value} has no unit of time.", "Write a duration, such as 7d or 90s."
+                raise _mismatch(each, message, ["a duration"], hint)
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:
             type_: Type | None = Type.DURATION

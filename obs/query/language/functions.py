@@ -70,7 +70,7 @@ class Function:
 
     - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
     - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
-    - ``{fractions}``: all percentages of the statement, divided by 100,
+    - ``{fractions}``: the percentage, or as JSON all those of the statement, divided by 100,
     - ``{covered}``: the time that one row of the result covers, in milliseconds.
     """
 
@@ -95,23 +95,23 @@ class Function:
 PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
 
 
-def percentile(values: Sequence[Number], blobs: Sequence[bytes], *fractions: float) -> Number | str | None:
-    """The percentile at a fraction (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
+def percentile(values: Sequence[Number], blobs: Sequence[bytes], fractions: float | str) -> Number | str | None:
+    """The percentile at a fraction (0 to 1), interpolated between the two nearest values (percentile_cont in SQL), or
+    for a list of fractions as JSON, a list of percentiles as JSON.
 
-    It is that of single `values` and of packed whole numbers together. None if there are none. For several fractions,
-    it is a list as JSON.
+    It is that of single `values` and of packed whole numbers together. None if there are none.
     """
     every = together(values, blobs)
     last = len(every) - 1
     if last < 0:
         return None
-    ranks = sorted({round_(fraction * last) for fraction in fractions for round_ in (math.floor, math.ceil)})
-    at = dict(zip(ranks, with_ranks(every, *ranks), strict=True))
-    found = []
-    for position in (fraction * last for fraction in fractions):
+    positions = [each * last for each in (json.loads(fractions) if isinstance(fractions, str) else [fractions])]
+    ranks = sorted({round_(position) for position in positions for round_ in (math.floor, math.ceil)})
+    at, found = dict(zip(ranks, with_ranks(every, *ranks), strict=True)), []
+    for position in positions:
         low, high = at[math.floor(position)], at[math.ceil(position)]
         found.append(low if low == high else low + (high - low) * (position - math.floor(position)))
-    return found[0] if len(found) == 1 else json.dumps(found)
+    return json.dumps(found) if isinstance(fractions, str) else found[0]
 
 
 def _standard_deviation(values: Sequence[Number], _: Sequence[bytes]) -> float | None:

@@ -117,7 +117,7 @@ class Plan:
         return results
 
     @property
-    def written(self) -> list[Checked | None]:
+    def expressions(self) -> list[Checked | None]:
         """The expressions of SELECT, HAVING and ORDER BY."""
         return [*(output.expression for output in self.outputs), self.having, *(each for each, _ in self.order)]
 

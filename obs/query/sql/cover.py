@@ -43,7 +43,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
     if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
-    found = [part for part in walk(*plan.written) if isinstance(part, Aggregate) and not finds_row(plan, part)]
+    found = [part for part in walk(*plan.expressions) if isinstance(part, Aggregate) and not finds_row(plan, part)]
     aggregates = [each for part in found for each in aggregates_of(part)]
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if templates_of(aggregate) is _OF_KEY for each in aggregate.arguments]

@@ -1,8 +1,9 @@
 """Expressions to SQL. Values become bound parameters; columns become what their source defines for them."""
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice, product
@@ -26,9 +27,12 @@ class Writer:
     names: dict[tuple[type, str], str] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
     time_sql: str = ""
+    percents: Sequence[float] = ()  # all percentages of the plan: of the same values, one call computes them
 
     def __post_init__(self) -> None:
         self.time_sql = self.time_sql or self.plan.source.time_sql
+        aggregates = (each for each in walk(*self.plan.expressions) if isinstance(each, Aggregate))
+        self.percents = sorted({each.percent for each in aggregates if each.percent is not None})
 
     def bind(self, value: Value) -> str:
         """A parameter with this value: the same one for the same value, so that SQLite computes aggregates once."""
@@ -97,18 +101,16 @@ class Writer:
         write = self.raw if function.counts else self.expression
         arguments = [write(argument) for argument in aggregate.arguments] or ["*"]
         fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.time_sql}
-        fields["fractions"] = ", ".join(self.bind(percent / 100) for percent in self.percents())
-        return self.at_percent(aggregate.percent, function.write(*arguments, **fields) + filter_)
+        return self.at_percent(aggregate.percent, partial(function.write, *arguments, **fields), filter_)
 
-    def percents(self) -> list[float]:
-        """All percentages of the plan: of the same values, SQLite computes these percentiles with one call."""
-        aggregates = (each for each in walk(*self.plan.written) if isinstance(each, Aggregate))
-        return sorted({each.percent for each in aggregates if each.percent is not None})
-
-    def at_percent(self, percent: float | None, sql: str) -> str:
-        """The SQL of one percentile from that of all; without `percent`, that of any other aggregate stays the same."""
-        percents = self.percents()
-        return f"obs_item({sql}, {percents.index(percent)})" if percent is not None and len(percents) > 1 else sql
+    def at_percent(self, percent: float | None, write: Callable[..., str], filter_: str = "") -> str:
+        """The SQL of an aggregate, from what `write` returns for the SQL of the `fractions` that percentiles get."""
+        if percent is None:
+            return write(fractions="") + filter_
+        fractions = [each / 100 for each in self.percents]
+        is_only = len(fractions) == 1
+        sql = write(fractions=self.bind(fractions[0] if is_only else json.dumps(fractions))) + filter_
+        return sql if is_only else f"obs_item({sql}, {self.percents.index(percent)})"
 
     def bucket(self) -> str:
         """The number of the bucket that a row is in; only with EVERY."""
@@ -189,11 +191,11 @@ def _match(sql: Writer, expression: Apply) -> str:
     if words:
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}){at}' for word in words])})"
     else:
-        operator, patterns = _of_ascii(expression) if is_column else ("", [])
+        operator, patterns = _of_sqlite(expression) if is_column else ("", [])
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
         if patterns:
             native = " OR ".join(operator.format(text, sql.bind(pattern)) for pattern in patterns)
-            other = _NOT_ASCII.format(text)
+            other = (_NOT_ASCII if operator == _LIKE else f"{_NOT_ASCII} AND {_HAS_NUL}").format(text)
             if all(pattern.endswith(("%", "*")) for pattern in patterns):  # so what follows a NUL does not matter
                 found = f"({native} OR {other} AND {found})"
             else:
@@ -201,8 +203,8 @@ def _match(sql: Writer, expression: Apply) -> str:
     return f"NOT {found}" if expression.name == "!~" else found
 
 
-def _of_ascii(expression: Apply) -> tuple[str, list[str]]:
-    """For texts in ASCII, an operator of SQLite, and the patterns of which one has to match; none if it cannot say."""
+def _of_sqlite(expression: Apply) -> tuple[str, list[str]]:
+    """An operator of SQLite, and the patterns of which one has to match; none if it cannot say."""
     match expression.arguments:
         case (text, Literal(value=str(pattern)) as literal) if re.match(r"\(\?i\)[\x01-\x7f]*\Z", pattern):
             words, at = _words(replace(expression, arguments=(text, replace(literal, value=pattern[4:]))))
@@ -241,10 +243,11 @@ def _words(expression: Apply) -> tuple[list[str], str]:
 
 
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}
-_LIKE, _GLOB = "{0} LIKE {1} ESCAPE '\\'", "{0} GLOB {1}"  # LIKE ignores the case of ASCII, GLOB does not
+_LIKE, _GLOB = "{0} LIKE {1} ESCAPE '\\'", "{0} GLOB {1}"  # LIKE ignores the case of ASCII only
 _GLOB_SIGNS = {"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"}
 _escaped = r"\\\g<0>"
-_NOT_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL
+_NOT_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL, where SQLite stops to read
+_HAS_NUL = "instr({0}, char(0)) > 0"
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),

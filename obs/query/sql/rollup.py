@@ -7,6 +7,7 @@ a partial result under the name of the source's table, and the outer SELECT comb
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from obs.query.language import nodes
@@ -114,8 +115,7 @@ class RollupSelect(RowSelect):
         measures = {name: _Measure(name, aggregate.filter, of) for name in names}
         numbers = {name: self.measures.setdefault(each, len(self.measures)) for name, each in measures.items()}
         fields = {name: f"{self.plan.source.table}.m{number}" for name, number in numbers.items()}
-        fractions = ", ".join(self.bind(percent / 100) for percent in self.percents())
-        return self.at_percent(aggregate.percent, template.format(**fields, fractions=fractions))
+        return self.at_percent(aggregate.percent, partial(template.format, **fields))
 
     def bucket(self) -> str:
         return f"{self.plan.source.table}.bucket"

@@ -151,7 +151,7 @@ class RowSelect(Writer):
         return "count(*)"
 
     def order_by(self) -> str:
-        """ORDER BY as in the statement, then what makes the order of rows definite."""
+        """ORDER BY as in the statement, then the order of groups, or of time."""
         parts = [f"{self._sort_key(each)}{' DESC' if descending else ''}" for each, descending in self.plan.order]
         if self.plan.grouped:
             if self.scan.timeline is not None:
@@ -159,7 +159,7 @@ class RowSelect(Writer):
             elif not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
             parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in self.plan.groups]
-        elif not any(part.startswith(self.time_sql) for part in parts):
+        elif not any(isinstance(each, Read) and each.column.name == "time" for each, _ in self.plan.order):
             parts.append(self.time_sql)
         return f" ORDER BY {', '.join(parts)}" if parts else ""
 
@@ -220,7 +220,7 @@ def _order(plan: Plan, scan: Scan) -> Order | None:
 def _reads(plan: Plan, *more: Checked | None) -> Sequence[Read]:
     """The columns that a plan reads, but for those in WHERE; the time, which others may need, is the first one."""
     time = Read(Span(0, 0), plan.source.by_name()["time"])
-    return [*dict.fromkeys(each for each in walk(time, *plan.written, *more) if isinstance(each, Read))]
+    return [*dict.fromkeys(each for each in walk(time, *plan.expressions, *more) if isinstance(each, Read))]
 
 
 def _is_costly(plan: Plan) -> bool:
@@ -232,7 +232,7 @@ def _is_costly(plan: Plan) -> bool:
 def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
     """Whether an index finds the row of each group whose value `first` or `last` is: BY job.
 
-    It has the value and all that WHERE reads, or the rollups know between which times the row is.
+    The index has the value and all that WHERE reads, or the rollups know between which times the row is.
     """
     order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
@@ -240,7 +240,7 @@ def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
             used = columns_of(plan.where)
             measured = {each.name for each in plan.source.columns if each.measured is not None}
             in_index = measured & order.columns
-            is_known = not used & measured and column.name in in_index | plan.source.apart() and not column.key
+            is_known = not used & measured and column.name in (in_index | plan.source.apart()) and not column.key
             is_fast = is_known or (column.name in in_index and used <= order.columns)
             return by_key and plan.interval_ms is None and is_fast
     return False
