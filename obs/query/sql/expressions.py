@@ -209,9 +209,7 @@ def _of_sqlite(expression: Apply) -> tuple[str, list[str]]:
         case (text, Literal(value=str(pattern)) as literal) if re.match(r"\(\?i\)[\x01-\x7f]*\Z", pattern):
             words, at = _words(replace(expression, arguments=(text, replace(literal, value=pattern[4:]))))
             return _LIKE, [f"{'' if at == ' = 1' else '%'}{re.sub('[%_]', _escaped, word)}%" for word in words]
-        case (_, Literal(value=str(like)), Literal(value=str(escape))) if "\0" not in like:
-            if escape and escape in like:
-                return "", []
+        case (_, Literal(value=str(like)), Literal(value=str(escape))) if {"\0", escape or "\0"}.isdisjoint(like):
             if expression.name == "like":
                 return _GLOB, [re.sub(r"[%_*?[]", lambda found: _GLOB_SIGNS[found[0]], like)]
             return _LIKE, [re.sub(r"\\", _escaped, like)] if like.isascii() else []

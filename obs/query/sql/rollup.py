@@ -113,6 +113,8 @@ class RollupSelect(RowSelect):
         of = None if templates_of(aggregate) is OF_TIME else next(iter(aggregate.arguments), None)
         names = [name for name in re.findall(r"{(\w+)}", template) if name != "fractions"]
         measures = {name: _Measure(name, aggregate.filter, of) for name in names}
+        if "runs" in measures and of is None and self.cover.parts and self.cover.parts[0] != (None, None):
+            measures["runs"] = _Measure("valued", aggregate.filter, self.cover.compared)  # the same, and computed once
         numbers = {name: self.measures.setdefault(each, len(self.measures)) for name, each in measures.items()}
         fields = {name: f"{self.plan.source.table}.m{number}" for name, number in numbers.items()}
         return self.at_percent(aggregate.percent, partial(template.format, **fields))
