@@ -32,9 +32,10 @@ class KeyRing:
 
     def find(self, secret: str, now_ms: int) -> store.Key | None:
         """The key `secret`; None if it is unknown, revoked or expired. A key that was just created is known."""
+        digest = keys.digest(secret)
         for at_once in (False, True):
             self._reload_if_changed(at_once=at_once)
-            key = self._keys.get(keys.digest(secret))
+            key = self._keys.get(digest)
             if key is not None and (key.expires_at is None or key.expires_at > now_ms):
                 self._last_used[key.id] = now_ms
                 return key

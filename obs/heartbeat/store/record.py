@@ -146,7 +146,8 @@ def record(
     attribution_id = find_attribution(db, attribution, known)
     change = _apply(db, job, run, heartbeat, action, attribution_id)
     before, after = (job.id, change.run_id), (now_ms, heartbeat.time, change.run_status, attribution_id)
-    db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
+    if heartbeat.output:
+        db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
     event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
     duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
     totals = (change.new_runs, change.outcome, duration_ms)

@@ -48,8 +48,8 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
         case Apply(name="/", arguments=(dividend, Literal(value=int() | float() as divisor))) if divisor >= 1:
             value = dividend  # has the same order; divided by less than 1, large values could become infinite
     limited, where, nulls_first = _threshold(plan.where), terms_of_series(plan), False
-    is_ordered = value is not None and prefix_of(value) is not None
-    if value is not None and is_ordered:
+    value = None if prefix_of(value) is None else value
+    if value is not None:
         found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
         if limited is None or limited[0] != found or len(terms(plan.where)) > len(terms(where)) + 1:
             limited, where, nulls_first = None, plan.where, not descending
@@ -63,7 +63,7 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
         return None
     hours = sorted(((each, hour) for hour, each, *_ in rows if each is not None), reverse=found.name == "max")
     bounds = [] if limited is None else [limited[1]]
-    if is_ordered:
+    if value is not None:
         # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.
         last = (plan.limit or 0) + plan.offset - 1
         if last >= len(hours) and not needs_value(plan.where):

@@ -51,6 +51,10 @@ class OqlError(Exception):
         return ServiceError(self.word, message, errors={"query": [detail]}, hint=self.hint or question or self.advice)
 
 
+def mismatch(span: Span, message: str, expected: Sequence[str] = (), hint: str | None = None) -> OqlError:
+    return OqlError("oql_type_mismatch", span, message, expected=expected, hint=hint)
+
+
 def similar(found: str, known: Sequence[str]) -> list[str]:
     """The names among `known` that could be meant by `found`."""
     written = {name.strip("'").lower(): name for name in reversed(known)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from obs import times
 from obs.query.language import habits, nodes
 from obs.query.language.actions import duration_of
-from obs.query.language.errors import OqlError
+from obs.query.language.errors import OqlError, mismatch
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result, json_path, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, has_aggregate, walk
@@ -15,14 +15,7 @@ from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _WORD = re.compile(r"\w+(?:[-./@:]+[^\W\d]\w*|[-.@]+\w+)*")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _EQUALITY = ("=", "!=", "in")
-_UNITS = (times.SECOND_MS, times.MINUTE_MS, times.HOUR_MS, times.DAY_MS)
-_PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
-    "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
-    "hour": (range(24), "0 to 23"),
-    "minute": (range(60), "0 to 59"),
-}
 _MOST_NODES = 10_000  # that all aliases of a statement may stand for: an alias of aliases could stand for millions
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
@@ -130,7 +123,7 @@ class Scope:
             if any(isinstance(each, Apply) and each.type is Type.BOOLEAN for each in arguments):
                 message = f"{function.name} takes a value, not a condition."
                 hint = "Use FILTER: count(*) FILTER (WHERE condition)."
-                raise _mismatch(arguments[0], message, ["a column"], hint)
+                raise mismatch(arguments[0].span, message, ["a column"], hint)
             _check_arguments(node, function, arguments)
         if node.distinct and "{distinct}" not in str(function.sql):
             possible = ", ".join(each.name for each in FUNCTIONS.values() if "{distinct}" in str(each.sql))
@@ -141,10 +134,10 @@ class Scope:
             *first, last = arguments
             assert isinstance(last, Literal)
             if not isinstance(last.value, int | float) or not 0 <= last.value <= 100:
-                raise _mismatch(last, "The number has to be from 0 to 100.", [Family.PERCENT.text])
+                raise mismatch(last.span, "The number has to be from 0 to 100.", [Family.PERCENT.text])
             if 0 < last.value < 1:
                 hint = f"Did you mean {last.value * 100:g}?"
-                raise _mismatch(last, "A percentage below 1 is too small.", [Family.PERCENT.text], hint)
+                raise mismatch(last.span, "A percentage below 1 is too small.", [Family.PERCENT.text], hint)
             percent, arguments = last.value, tuple(first)
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
@@ -197,9 +190,9 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         has_type = argument.type is None or argument.type in family.types
         if not has_type or not isinstance(argument, _FORMS.get(family, object)):
             found = "an expression" if has_type else _named(argument.type)
-            raise _mismatch(argument, f"{function.name} takes {family.text} here, not {found}.", [family.text])
+            raise mismatch(argument.span, f"{function.name} takes {family.text} here, not {found}.", [family.text])
         if family in _LENGTHS and isinstance(argument, Literal) and float(argument.value or 0) <= 0:
-            raise _mismatch(argument, "It has to be above 0.", [family.text])
+            raise mismatch(argument.span, "It has to be above 0.", [family.text])
         if family in _PATTERNS:
             _check_pattern(argument, family)
     return families
@@ -225,13 +218,9 @@ def _named(type_: Type | None) -> str:
     return "NULL" if type_ is None else f"{'an' if type_ is Type.INTEGER else 'a'} {type_.value}"
 
 
-def _mismatch(expression: Checked, message: str, expected: Sequence[str] = (), hint: str | None = None) -> OqlError:
-    return OqlError("oql_type_mismatch", expression.span, message, expected=expected, hint=hint)
-
-
 def _condition(expression: Checked) -> Checked:
     if expression.type not in (Type.BOOLEAN, None):
-        raise _mismatch(expression, f"Expected a condition, not {_named(expression.type)}.", ["a condition"])
+        raise mismatch(expression.span, f"Expected a condition, not {_named(expression.type)}.", ["a condition"])
     return expression
 
 
@@ -273,79 +262,42 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
                 if advice := unquoted or habits.NUMBERS.get(text.lower()):
                     expression, type_, common = each, Type.TEXT, type_ if common is Type.TEXT else common
                     hint = advice
-            raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
+            raise mismatch(expression.span, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
     return common
 
 
 def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     for argument in arguments:
         if isinstance(argument, Literal) and argument.value is None:
-            raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
+            raise mismatch(argument.span, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
     first, *others = arguments
     for other in others if node.operator in _EQUALITY else others[:1] if node.operator == "between" else ():
-        _check_possible(first, other, node.operator)
-        _check_possible(other, first, node.operator)
+        habits.check_possible(first, other, is_equality=node.operator in _EQUALITY)
+        habits.check_possible(other, first, is_equality=node.operator in _EQUALITY)
     if node.operator in _EQUALITY:
-        _check_known(arguments)
+        habits.check_known(arguments)
     common = _common_type(arguments)
     arguments = tuple(_as_type(common, each) for each in arguments)
     if any(isinstance(each, Literal) and each.type is Type.DURATION for each in arguments):
-        for plain in filter(_has_no_unit, arguments):
+        for plain in filter(habits.has_no_unit, arguments):
             message, hint = "This has no unit of time.", "Leave out the unit, or compare a duration: duration_ms > 90s."
-            raise _mismatch(plain, message, hint=hint)
+            raise mismatch(plain.span, message, hint=hint)
     if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
-        raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
+        raise mismatch(arguments[0].span, f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
-
-
-def _has_no_unit(expression: Checked) -> bool:
-    """Whether a value is a whole number, or a duration in seconds or the like such as ``duration_ms / 1000``."""
-    match expression:
-        case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
-            return True
-    return expression.type is Type.INTEGER and not isinstance(expression, Literal)
-
-
-def _check_possible(compared: Checked, argument: Checked, operator: str) -> None:
-    """Raises OqlError where a time, or a part of one, is compared with a literal that it never is."""
-    value = argument.value if isinstance(argument, Literal) and argument.type is not Type.DURATION else None
-    is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
-    match compared:
-        case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
-            possible = _PARTS[name][1]
-            raise _mismatch(argument, f"{name} is never {value}.", [possible], f"Write {possible}.")
-        case Apply(name="date") if isinstance(value, str) and not is_day and operator in _EQUALITY:
-            raise _mismatch(argument, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
-        case Read(column=column) if column.type is Type.TIME and is_day and operator in _EQUALITY:
-            raise _mismatch(argument, "A day is not one time.", hint=f"Write date({column.name}) instead.")
-
-
-def _check_known(arguments: tuple[Checked, ...]) -> None:
-    """Raises OqlError where a column is compared with a text that it never has."""
-    texts = (each for each in arguments if each.type is Type.TEXT)
-    reads = (each.arguments[0] if isinstance(each, Aggregate) else each for each in texts)
-    for column in [each.column for each in reads if isinstance(each, Read)]:
-        known = column.values or column.texts
-        for argument in arguments:
-            if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
-                quoted = [f"'{text}'" for text in known]
-                message = f"{column.name} is never {argument.value!r}."
-                meant = habits.TEXTS.get(str(argument.value).lower())
-                use = f"Use '{meant}'." if meant in known else None
-                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, advice=use)
 
 
 def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     operator = node.operator.upper()
-    for argument in arguments:
-        if argument.type is not Type.TEXT:
-            hint = "Write date(time) LIKE '2026-06%', or SINCE '2026-06-01'." if argument.type is Type.TIME else None
-            raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"], hint)
+    for each in arguments:
+        if each.type is not Type.TEXT:
+            hint = "Write date(time) LIKE '2026-06%', or SINCE '2026-06-01'." if each.type is Type.TIME else None
+            raise mismatch(each.span, f"{operator} compares texts. This is {_named(each.type)}.", ["a text"], hint)
     pattern, *escape = arguments[1:]
     if escape and isinstance(escape[0], Literal) and len(str(escape[0].value)) > 1:
-        raise _mismatch(escape[0], "ESCAPE takes one character.", ["a text in single quotes"])
+        raise mismatch(escape[0].span, "ESCAPE takes one character.", ["a text in single quotes"])
     if node.operator not in ("contains", "starts with") and not isinstance(pattern, Literal):
-        raise _mismatch(pattern, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
+        raise mismatch(pattern.span, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
     if node.operator in ("=~", "!~"):
         _check_pattern(pattern, Family.REGEX)
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
@@ -359,7 +311,7 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
             hint = "Write the column again: job LIKE 'a%' OR job LIKE 'b%'."
         if node.operator == "not" and isinstance(text, Read):
             hint = f"Write {text.column.name} IS NULL."
-        raise _mismatch(text, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
+        raise mismatch(text.span, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
     return Apply(node.span, node.operator, tuple(map(_condition, arguments)), Type.BOOLEAN)
 
 
@@ -369,7 +321,7 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
             hints = {"-": "A text with a hyphen needs single quotes: 'host-03'.", "+": "Write concat(x, '/', y)."}
             hint = hints.get(operator) if argument.type is Type.TEXT and len(arguments) > 1 else None
-            raise _mismatch(argument, message, ["a number", "a duration"], hint)
+            raise mismatch(argument.span, message, ["a number", "a duration"], hint)
     return arguments
 
 
@@ -387,7 +339,7 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         for each in arguments if operator in "+-" else ():
             if isinstance(each, Literal) and each.type in (Type.INTEGER, Type.NUMBER):
                 message, hint = f"{each.value} has no unit of time.", "Write a duration, such as 7d or 90s."
-                raise _mismatch(each, message, ["a duration"], hint)
+                raise mismatch(each.span, message, ["a duration"], hint)
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:
             type_: Type | None = Type.DURATION
@@ -395,7 +347,7 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
             type_ = Type.TIME
         else:
             message = f"{_named(left.type)} {operator} {_named(right.type)} has no meaning."
-            raise _mismatch(right, message[0].upper() + message[1:], ["a duration"])
+            raise mismatch(right.span, message[0].upper() + message[1:], ["a duration"])
         return Apply(node.span, operator, arguments, type_)
     _check_numbers(operator, arguments)
     quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER

@@ -2,10 +2,15 @@
 
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from obs import times
+from obs.query.language.errors import OqlError, mismatch
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Checked, Read
 from obs.query.language.scan import RESERVED
+from obs.sources import Type
 
 _HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for, in each part of ``habits.toml``
     part: {word: advice for advice, words in listed.items() for word in words.split(", ")}
@@ -14,6 +19,13 @@ _HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for,
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
 FUNCTIONS, NAMES, NUMBERS = _HABITS["functions"], _HABITS["names"], _HABITS["numbers"]
 SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_UNITS = (times.SECOND_MS, times.MINUTE_MS, times.HOUR_MS, times.DAY_MS)
+_PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
+    "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
+    "hour": (range(24), "0 to 23"),
+    "minute": (range(60), "0 to 59"),
+}
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
@@ -43,3 +55,40 @@ def percentile(name: str) -> str | None:
     """What to write instead of a function such as ``p97``, ``p99_9`` or ``p999``; None for another name."""
     found = re.fullmatch(r"p(\d\d?|100)_?((?<=_)\d+|(?<=p99)9+)?", name)
     return found and f"Write percentile(x, {'.'.join(filter(None, found.groups()))})."
+
+
+def has_no_unit(expression: Checked) -> bool:
+    """Whether a value is a whole number, or a duration in seconds or the like such as ``duration_ms / 1000``."""
+    match expression:
+        case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
+            return True
+    return expression.type is Type.INTEGER and not isinstance(expression, Literal)
+
+
+def check_possible(compared: Checked, argument: Checked, *, is_equality: bool) -> None:
+    """Raises OqlError where a time, or a part of one, is compared with a literal that it never is."""
+    value = argument.value if isinstance(argument, Literal) and argument.type is not Type.DURATION else None
+    is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
+    match compared:
+        case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
+            possible = _PARTS[name][1]
+            raise mismatch(argument.span, f"{name} is never {value}.", [possible], f"Write {possible}.")
+        case Apply(name="date") if isinstance(value, str) and not is_day and is_equality:
+            raise mismatch(argument.span, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
+        case Read(column=column) if column.type is Type.TIME and is_day and is_equality:
+            raise mismatch(argument.span, "A day is not one time.", hint=f"Write date({column.name}) instead.")
+
+
+def check_known(arguments: tuple[Checked, ...]) -> None:
+    """Raises OqlError where a column is compared with a text that it never has."""
+    texts = (each for each in arguments if each.type is Type.TEXT)
+    reads = (each.arguments[0] if isinstance(each, Aggregate) else each for each in texts)
+    for column in [each.column for each in reads if isinstance(each, Read)]:
+        known = column.values or column.texts
+        for argument in arguments:
+            if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
+                quoted = [f"'{text}'" for text in known]
+                message = f"{column.name} is never {argument.value!r}."
+                meant = TEXTS.get(str(argument.value).lower())
+                use = f"Use '{meant}'." if meant in known else None
+                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, advice=use)

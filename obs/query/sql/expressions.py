@@ -187,7 +187,7 @@ def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. SQLite's own searches take a tenth of the time of calling Python."""
     text = sql.expression(expression.arguments[0])
     is_column = re.fullmatch(r"\w+\.\w+", text) is not None  # else it would be computed again for each word
-    words, at = _words(expression) if is_column else ([], "")
+    words, at = _words(expression) if is_column and expression.name != "ilike" else ([], "")
     if words:
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}){at}' for word in words])})"
     else:
@@ -208,17 +208,12 @@ def _of_sqlite(expression: Apply) -> tuple[str, list[str]]:
     match expression.arguments:
         case (text, Literal(value=str(pattern)) as literal) if re.match(r"\(\?i\)[\x01-\x7f]*\Z", pattern):
             words, at = _words(replace(expression, arguments=(text, replace(literal, value=pattern[4:]))))
-            return _LIKE, [f"{'' if at == ' = 1' else '%'}{re.sub('[%_]', _escaped, word)}%" for word in words]
+            return _LIKE, [f"{'' if at == ' = 1' else '%'}{re.sub('[%_]', _ESCAPED, word)}%" for word in words]
         case (_, Literal(value=str(like)), Literal(value=str(escape))) if {"\0", escape or "\0"}.isdisjoint(like):
             if expression.name == "like":
                 return _GLOB, [re.sub(r"[%_*?[]", lambda found: _GLOB_SIGNS[found[0]], like)]
-            return _LIKE, [re.sub(r"\\", _escaped, like)] if like.isascii() else []
+            return _LIKE, [re.sub(r"\\", _ESCAPED, like)] if like.isascii() else []
     return "", []
-
-
-def parts_of_like(like: str, escape: str, others: str = "") -> list[str]:
-    """The parts of a LIKE pattern between its wildcards, and between `others`. A text that matches has all of them."""
-    return [part for part in re.split(f"[%_{re.escape(escape)}{others}]", like) if part]
 
 
 def _words(expression: Apply) -> tuple[list[str], str]:
@@ -230,9 +225,7 @@ def _words(expression: Apply) -> tuple[list[str], str]:
             choices = [each.split("|") if place % 2 == 0 else [each] for place, each in enumerate(rest)]
             found = product([first], *choices) if rest or pattern[:1] == "^" else [[each] for each in first.split("|")]
             words, special = ["".join(each) for each in islice(found, _MOST_WORDS + 1)], {*r"\.+*?()[]{}^$|"}
-        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if (
-            expression.name == "like" and pattern[-1:] == "%" != escape
-        ):
+        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
             words, special = [pattern[:-1].removeprefix("%")], {"%", "_", escape}
             at = " > 0" if pattern[0] == "%" else " = 1"
         case _:
@@ -243,7 +236,7 @@ def _words(expression: Apply) -> tuple[list[str], str]:
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}
 _LIKE, _GLOB = "{0} LIKE {1} ESCAPE '\\'", "{0} GLOB {1}"  # LIKE ignores the case of ASCII only
 _GLOB_SIGNS = {"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"}
-_escaped = r"\\\g<0>"
+_ESCAPED = r"\\\g<0>"
 _NOT_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL, where SQLite stops to read
 _HAS_NUL = "instr({0}, char(0)) > 0"
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {

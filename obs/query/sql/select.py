@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Plan, Range, Read, Scan, columns_of, terms, walk
-from obs.query.sql.expressions import Value, Writer, parts_of_like
+from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Order, Type
 
 OPEN_VIRTUAL = "SELECT 1 FROM {} LIMIT 0"  # makes SQLite open a virtual table, such as a full-text index
@@ -309,7 +309,7 @@ def _texts(condition: Checked | None) -> list[tuple[Column, str]]:
             arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
         ):
             others = "" if name == "like" else _FOLDED_OTHERWISE
-            parts = sorted(parts_of_like(like, escape, others), key=len)[-_MAX_PARTS:]
+            parts = sorted(re.split(f"[%_{re.escape(escape)}{others}]", like), key=len)[-_MAX_PARTS:]
         case _:
             return []
     return [(column, part) for part in parts if column.search and len(part) >= _TRIGRAM and "\0" not in part]
