@@ -131,7 +131,7 @@ FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {  # those that each kind of hea
 
 
 def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller) -> dict[str, Any]:
-    """The values that were `sent`, by name, in the query or json; null is not sent. Raises ServiceError (413, 422)."""
+    """The values of `sent` by name, without nulls; `place` is query or json. Raises ServiceError (413, 422)."""
     values: dict[str, Any] = {}
     fields = FIELDS_OF[kind]
     for name, value in sent.items():
