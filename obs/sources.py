@@ -3,10 +3,12 @@
 No client can change the SQL in a source. Its only parameters are the times of the window and of the request.
 """
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class Type(StrEnum):
@@ -89,6 +91,16 @@ class Source:
         return {column.name: column for column in (Column("time", Type.TIME, self.time_sql, self.time), *self.columns)}
 
 
-def one_of(words: Sequence[str]) -> str:
-    """The words as a choice in a text: ``open, success, failed or lost``."""
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+def read_source(module: str, name: str, of_columns: Mapping[str, Mapping[str, Any]], **fields: Any) -> Source:
+    """The source `name`, as the TOML file beside a module describes it, with more `fields` of it.
+
+    The SQL of a column is its name, unless `of_columns` says otherwise. In its description, ``{}`` is for its texts.
+    """
+    words = tomllib.loads(Path(module).with_suffix(".toml").read_text("utf-8"))[name]
+    columns = []
+    for column, (type_, description) in words.pop("columns").items():
+        known = {"sql": f"{name}.{column}", **of_columns.get(column, {})}
+        *others, last = known.get("values") or known.get("texts") or ("",)
+        known["description"] = description.format(f"{', '.join(others)} or {last}")
+        columns.append(Column(column, Type(type_), **known))
+    return Source(**{"name": name, "tables": (name,), **words, **fields, "columns": tuple(columns)})

@@ -1,9 +1,10 @@
-"""The heartbeat area's sources for OQL, and the SQL for the state of a job at a moment (``:now``)."""
+"""The area's sources for OQL, described in ``source.toml``, and the SQL for the state of a job at ``:now``."""
 
 from dataclasses import replace
 
+from obs.api import PLACE
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
-from obs.sources import Column, Grain, Order, Source, Type, one_of
+from obs.sources import Grain, Order, read_source
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
@@ -36,16 +37,12 @@ STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 
 _UNITS = {"week": WEEK_MS, "day": DAY_MS, "hour": HOUR_MS, "five_minutes": 5 * MINUTE_MS}
-_PLACES = {"host": "The host it ran on", "service": "Its service", "project": "Its project"}
-_ATTRIBUTION = tuple(
-    Column(name, Type.TEXT, f"attributions.{name}", f"{words} (X-Platform-{name.title()}).", join="attributions")
-    for name, words in _PLACES.items()
-)
+_PLACES = {name: {"sql": f"attributions.{name}", "join": "attributions"} for name in PLACE}
 
 
-def _job(table: str) -> Column:
-    key, lookup = f"{table}.job_id", f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id"
-    return Column("job", Type.TEXT, "jobs.name", "The name of the job.", join="jobs", key=key, lookup=lookup)
+def _job(table: str) -> dict[str, str]:
+    lookup = f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id"
+    return {"sql": "jobs.name", "join": "jobs", "key": f"{table}.job_id", "lookup": lookup}
 
 
 def _joins(table: str) -> tuple[tuple[str, str], ...]:
@@ -68,7 +65,7 @@ def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:
     """The cells of all rows by `column`, those by place too, and those by job too."""
     is_run = f"{table}.kind IS {'NULL' if table == 'runs' else 'NOT NULL'}"
     grains = []
-    of_place = (*_PLACES, *more)
+    of_place = (*PLACE, *more)
     for ids, units, columns in (
         ("BETWEEN -100 AND -1", ("hour", "five_minutes"), ()),
         ("< -100", ("week", "day", "hour"), of_place),
@@ -93,23 +90,17 @@ _BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r
 _GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
 _IN_RUNS_JOB = frozenset({"job", "time", "status", "duration_ms", "gap_ms"})
 _ROLLUPS = ("series", *(f"series_by_{unit}" for unit in _UNITS), *(f"rolled_up_{unit}s" for unit in list(_UNITS)[:3]))
-RUNS = Source(
-    name="runs",
-    row="a run",
-    time="its start",
-    time_sql="runs.started_at",
-    columns=(
-        Column("id", Type.INTEGER, "runs.id", "The id of the run."),
-        Column("run_id", Type.TEXT, "runs.run_id", "The client's own id of the run."),
-        _job("runs"),
-        Column("status", Type.TEXT, "runs.status", f"{one_of(STATUSES)}.", values=STATUSES),
-        *_ATTRIBUTION,
-        Column("exit_code", Type.INTEGER, "runs.exit_code", "The exit code that was reported."),
-        Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took.", measured=""),
-        Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
-        Column("late_ms", Type.DURATION, "runs.late_ms", "How much later than expected it started.", measured="late_"),
-        Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", costly=True),
-    ),
+RUNS = read_source(
+    __file__,
+    "runs",
+    {
+        "job": _job("runs"),
+        "status": {"values": STATUSES},
+        "duration_ms": {"measured": ""},
+        "late_ms": {"measured": "late_"},
+        "gap_ms": {"sql": _GAP_SQL, "costly": True},
+        **_PLACES,
+    },
     tables=("runs", "jobs", "attributions", "json_each", *_ROLLUPS),
     joins=_joins("runs"),
     grains=_grains("runs", "status", "exit_code"),
@@ -122,43 +113,29 @@ _UNINDEXED = (
     "SELECT id FROM events WHERE instr(events.message, char(0)) > 0"
     " UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
 )
-_MESSAGE = Column("message", Type.TEXT, "events.message", "The text sent with it.", measured="")
-EVENTS = Source(
-    name="events",
-    row="a heartbeat",
-    time="when it arrived",
-    time_sql="events.received_at",
-    columns=(
-        Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."),
-        _job("events"),
-        Column("kind", Type.TEXT, "events.kind", f"{one_of(KINDS)}.", values=KINDS),
-        *_ATTRIBUTION,
-        replace(_MESSAGE, search=_INDEX, unsearched=_UNINDEXED),
-    ),
+_MESSAGE = {"search": _INDEX, "unsearched": _UNINDEXED, "measured": ""}
+EVENTS = read_source(
+    __file__,
+    "events",
+    {"job": _job("events"), "kind": {"values": KINDS}, "message": _MESSAGE, **_PLACES},
     tables=("events", "jobs", "attributions", "json_each", *_MESSAGES, *_ROLLUPS),
     joins=_joins("events"),
     grains=_grains("events", "kind"),
 )
-
 _NOT_KIND = tuple(column for column in EVENTS.columns if column.name != "kind")
 LOGS = replace(EVENTS, name="logs", row="a log message", columns=_NOT_KIND, where=f"events.kind = {Kind.LOG:d}")
 
-JOBS = Source(
-    name="jobs",
-    row="a job",
-    time="its last heartbeat, or its registration",
-    window="LAST 10y, as the time of a job is that of its last heartbeat",
+JOBS = read_source(
+    __file__,
+    "jobs",
+    {
+        "job": {"sql": "jobs.name"},
+        "status": {"sql": STATE_SQL, "texts": STATES},
+        "overdue": {"sql": OVERDUE_SQL},
+        "avg_duration_ms": {"sql": AVERAGE_DURATION_SQL},
+        **_PLACES,
+    },
     time_sql="min(jobs.last_heartbeat_at, :now - 1)",  # the clock of its host may be ahead
-    columns=(
-        Column("job", Type.TEXT, "jobs.name", "The name of the job."),
-        Column("status", Type.TEXT, STATE_SQL, f"The most urgent state now: {one_of(STATES)}.", texts=STATES),
-        *_ATTRIBUTION,
-        Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
-        Column("interval_ms", Type.DURATION, "jobs.interval_ms", "The usual time between runs."),
-        Column("expected_at", Type.TIME, "jobs.expected_at", "When the next heartbeat is expected."),
-        Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "Average of its recent successful runs."),
-        Column("run_count", Type.INTEGER, "jobs.run_count", "How many runs there have been."),
-    ),
     tables=("jobs", "runs", "attributions", "events", "unknown_times"),
     joins=(("attributions", "LEFT JOIN attributions ON attributions.id = jobs.attribution_id"),),
 )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from obs.errors import ServiceError
-from obs.sources import Column, Source, Type
+from obs.sources import read_source
 from obs.storage.connection import save_row
 from obs.storage.databases import Databases, Org
 
@@ -50,20 +50,7 @@ class Actor(NamedTuple):
     address: str = ""
 
 
-AUDIT = Source(
-    name="audit",
-    row="an entry of the audit log (only for admins)",
-    time="when it happened",
-    time_sql="audit.time",
-    columns=(
-        Column("action", Type.TEXT, "audit.action", "What was done.", texts=tuple(Action)),
-        Column("actor", Type.TEXT, "audit.actor", "Who did it: a user, a key, a session, `command line` or `obs`."),
-        Column("object", Type.TEXT, "audit.object", "What it was done to, such as the name of a job."),
-        Column("address", Type.TEXT, "audit.address", "The IP address of the client."),
-    ),
-    tables=("audit",),
-    admin_only=True,
-)
+AUDIT = read_source(__file__, "audit", {"action": {"texts": tuple(Action)}}, admin_only=True)
 COMMAND_LINE, SERVICE = Actor("command line"), Actor("obs")
 
 
