@@ -73,7 +73,7 @@ class Sweeper:
 
     def run(self) -> None:
         """Sweep each organization that is due. Raises ServiceError (503)."""
-        seen = self.clock.look(is_kept=not self._tenancy.databases.has_first_units())
+        seen = self.clock.look(is_kept=not self._tenancy.databases.first_units)
         offset = self._offset()
         self.tick()
         # The two clocks also move apart while the machine is suspended.

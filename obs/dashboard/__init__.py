@@ -41,7 +41,7 @@ def init_app(app: Flask) -> None:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "results")},
-        state_name=wording.state,
+        state_name=lambda state: "failing" if state == "failed" else state,  # *failed* is the result of a run
         precise=partial(wording.moment, to_the_second=True),
         schedule=schedules.in_brief,
         missed=schedules.missed_until_now,
@@ -72,17 +72,14 @@ def _who() -> dict[str, object]:
 def error_page(error: ServiceError) -> Response:
     """The page for an error outside the API. The address of a form leads to the page that has the form."""
     if request.method in ("GET", "HEAD") and isinstance(request.routing_exception, MethodNotAllowed):
-        return _add_policy(Response(status=302, headers={"Location": _page_above()}))
+        paths, path = current_app.create_url_adapter(request), request.path
+        assert paths is not None
+        while not paths.test(path or "/", "GET"):
+            path = path.rpartition("/")[0]
+        query_string = request.query_string.decode("latin-1")
+        location = quote(path or "/") + (f"?{query_string}" if query_string else "")
+        return _add_policy(Response(status=302, headers={"Location": location}))
     return _add_policy(Response(render_template("error.html", error=error), error.status, mimetype="text/html"))
-
-
-def _page_above() -> str:
-    paths, path = current_app.create_url_adapter(request), request.path
-    assert paths is not None
-    while not paths.test(path or "/", "GET"):
-        path = path.rpartition("/")[0]
-    query_string = request.query_string.decode("latin-1")
-    return quote(path or "/") + (f"?{query_string}" if query_string else "")
 
 
 def _check() -> ResponseReturnValue | None:

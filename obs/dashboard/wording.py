@@ -10,11 +10,6 @@ from obs.times import HOUR_MS, MINUTE_MS, SECOND_MS, duration_words, format_ms, 
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
 
 
-def state(name: str) -> str:
-    """A state of a job. A job whose last run failed is failing: *failed* is the result of a run."""
-    return "failing" if name == "failed" else name
-
-
 def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 

@@ -155,15 +155,8 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     with suppress(OSError):  # standard output may be closed, and the service is needed all the same
         click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
         if first is not None:
-            key, token = first
-            click.echo(
-                f"\nYour API key. It will not be shown again:\n\n    {key}\n\n"
-                f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
-                f"    {address}/sign-in/{token}\n\n"
-                f"Send a first heartbeat:\n\n"
-                f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {key}'"
-                f" {address}/api/v1/heartbeat/my-first-job/ping\n"
-            )
+            text = app.jinja_env.get_template("first_start.txt")
+            click.echo(text.render(address=address, key=first[0], token=first[1]))
     gc.collect()
     gc.freeze()  # what exists now stays: a full collection would read it again, which delays heartbeats by 30 ms
     server.serve(target_loader=lambda: _reporting(served, beat), wrap_loader=False)

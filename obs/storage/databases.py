@@ -109,7 +109,7 @@ class Databases:
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._last_writes: dict[Org, int] = {}
-        self._first_units: dict[Org, Unit] = {}
+        self.first_units: dict[Org, Unit] = {}
         self._numbers = count(1)
         self._closing = False
         self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
@@ -181,13 +181,9 @@ class Databases:
         """Run `unit` before anything else in the file of `org`: now if the file is open, else when it is opened."""
         with self._room:
             if org not in self._files:
-                self._first_units[org] = unit
+                self.first_units[org] = unit
                 return
         self.write(org, unit)
-
-    def has_first_units(self) -> bool:
-        """Whether what `write_first` got for some file waits until it is opened."""
-        return bool(self._first_units)
 
     def last_write(self, org: Org) -> int:
         """A number that differs after each change by this process to the file of `org`."""
@@ -204,7 +200,7 @@ class Databases:
 
     def forget(self, org: Org) -> None:
         with self._room:
-            self._first_units.pop(org, None)
+            self.first_units.pop(org, None)
             file = self._files.pop(org, None)
             is_idle = file not in self._users
         if file is not None and is_idle:
@@ -237,7 +233,7 @@ class Databases:
                 if len(self._files) >= self._most_files:
                     idle = next((other for other, known in self._files.items() if known not in self._users), org)
                     unused = self._files.pop(idle, None)
-                file = self._files[org] = DatabaseFile(self.path(org), self._options, self._first_units.pop(org, None))
+                file = self._files[org] = DatabaseFile(self.path(org), self._options, self.first_units.pop(org, None))
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1

@@ -199,20 +199,20 @@ def test_readers_do_not_wait_for_the_writer(databases: Databases) -> None:
 
 def test_a_first_unit_waits_for_a_file_to_be_opened(databases: Databases) -> None:
     databases.write_first(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
-    assert (databases.open_files(), databases.has_first_units()) == (0, True)
+    assert (databases.open_files(), len(databases.first_units)) == (0, 1)
     assert _count(databases, ACME) == 1
-    assert not databases.has_first_units()
+    assert not databases.first_units
     assert _count(databases, ACME) == 1
 
 
 def test_a_first_unit_is_written_at_once_into_a_file_that_is_open(databases: Databases) -> None:
     _add(databases, ACME, 1)
     databases.write_first(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
-    assert not databases.has_first_units()
+    assert not databases.first_units
     assert _count(databases, ACME) == 2
 
 
 def test_a_first_unit_is_dropped_with_its_organization(databases: Databases) -> None:
     databases.write_first(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     databases.delete(ACME)
-    assert not databases.has_first_units()
+    assert not databases.first_units

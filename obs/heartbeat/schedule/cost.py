@@ -76,9 +76,8 @@ def residual_bits(residuals: tuple[int, ...], placed: int, spacing_ms: int) -> S
     """The cost of each residual. The scale of the Laplace code is max(median |residual| / ln 2, 1 second).
 
     The `placed` smallest residuals are left out of the median: as many positions were taken from these heartbeats.
-    If so twice the median would cost as much as an outlier, delays are drawn from many hours, and uniform. Then all of
-    a window cost the same: 1.2 times the residual that nine of ten do not exceed. It is at most 0.65 of `spacing_ms`.
-    None if no residual is left; then the hypothesis is as long as the history and explains nothing.
+    Of delays that are drawn from many hours, all of a window cost the same (docs/decisions/0005); it is at most 0.65 of
+    `spacing_ms`. None if no residual is left; then the hypothesis is as long as the history and explains nothing.
     """
     telling = sorted(sizes := [*map(abs, residuals)])[placed:]
     if not telling:

@@ -1,9 +1,7 @@
 """Learns a job's schedule from its heartbeats. Start reading here; docs/architecture.md has the terms.
 
-`learn` weighs all hypotheses for the history and keeps those with weight as candidates. The candidates determine when
-the next heartbeat is expected, and from when on silence means overdue. When the next heartbeat comes as expected,
-`learn` only updates the previous fit. It weighs all hypotheses again if the heartbeat disagrees, or after a while. It
-looks for a change of schedule at an expected heartbeat, where it can, so that few heartbeats cost both.
+docs/decisions/0005 says how it decides. A change of schedule is looked for at an expected heartbeat, where it can be,
+so that few heartbeats cost both that and weighing all hypotheses.
 
 Times are milliseconds since the epoch, except in `deadline`.
 """

@@ -22,11 +22,9 @@ def repeated_silence(
 ) -> tuple[int, int]:
     """How long to wait because the job was silent for longer than `least` before, and missed slots; 0 if it was not.
 
-    The first: after the last two heartbeats, or at the same time on the last two days or weeks; of a daily job, the
-    older one may be a day shorter. Two such silences seldom are failures, but pauses, or too recent a change. If the
-    job runs several times a day, it takes three. The second: at this time on several of the last days, but not each
-    week: the computer is sometimes off at night, or some mornings begin later. Of a job that runs more often than
-    hourly, `weeks` has the first one of each hour.
+    The first: after the last two heartbeats, or at the same time on the last two days or weeks. The second: at this
+    time on several of the last days, but not each week. docs/decisions/0005 says why. Of a job that runs more often
+    than hourly, `weeks` has the first one of each hour.
     """
     found, irregular, (bound, early) = 0, 0, best.late_and_early
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2

@@ -20,10 +20,9 @@ def as_a_week_ago(
 ) -> tuple[int, int] | None:
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
-    That is a week after the heartbeat that came next in the last two weeks, in the zone where it is the latest. None if
-    the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` is for days of the
-    month, or describes the weeks, and the job is `overdue` soon after this slot. It takes two weeks of `known`
-    heartbeats, and after the last one no unknown time that is long; `later` has these.
+    None if the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` describes
+    them, and the job is `overdue` soon after this slot. docs/decisions/0005 has the rules. It takes two weeks of
+    `known` heartbeats, and after the last one no unknown time that is long; `later` has these.
     """
     if known[-1] - known[0] < 2 * WEEK_MS or any(end - start > RETRIED_MS for start, end in later):
         return None

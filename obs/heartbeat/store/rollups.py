@@ -1,10 +1,8 @@
 """Rollups of runs and events by the hour, the day and the week: which are missing, reading them, storing them.
 
-A series is the runs of a job in one place (its attribution) with one status and exit code, or its events in one place
-of one kind. For each of these units, a cell counts the rows of a series. Other series have no job, and negative ids:
-from -101 down those of a place, which has attribution 0 if there is none, and down to -100 all runs with one status,
-and all events of one kind. The last ones have cells for each hour and each five minutes. The time of a run is its
-start, that of an event when it arrived.
+docs/architecture.md says what a series is. For each of these units, a cell counts the rows of a series. Series without
+a job have negative ids: from -101 down those of a place, which has attribution 0 if there is none, and down to -100 all
+runs with one status, and all events of one kind. The time of a run is its start, that of an event when it arrived.
 
 An hour is rolled up in three steps: note an attempt, read the rows, and store the cells if the attempt is still noted.
 A row that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from

@@ -91,6 +91,7 @@ class RollupSelect(RowSelect):
     def __post_init__(self) -> None:
         super().__post_init__()
         table = self.plan.source.table
+        self.scanned = f"coalesce(sum({table}.scanned), 0)"
         groups = enumerate(self.plan.groups)
         self.known = {each: self.group(each) if key_of(each) else f"{table}.g{number}" for number, each in groups}
 
@@ -121,9 +122,6 @@ class RollupSelect(RowSelect):
 
     def bucket(self) -> str:
         return f"{self.plan.source.table}.bucket"
-
-    def scanned(self) -> str:
-        return f"coalesce(sum({self.plan.source.table}.scanned), 0)"
 
     def rows(self) -> str:
         source = self.plan.source

@@ -77,6 +77,7 @@ def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
 class RowSelect(Writer):
     order: Order | None = None  # in which the rows are read, if not in that of time
     inner: "RowSelect | None" = None  # what reads the rows, if that is a SELECT of its own
+    scanned: str = "count(*)"  # how many rows were read
 
     def statement(self) -> SqlStatement:
         plan = self.plan
@@ -92,7 +93,7 @@ class RowSelect(Writer):
         columns += [self.group(group) for group in plan.groups]
         columns += [self.raw(output.expression) for output in plan.values]
         kept = self.kept()
-        columns += [kept, self.scanned()]
+        columns += [kept, self.scanned]
         keys = ["1"] if has_buckets else []
         groups = [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
         keys += groups if self.order is None else [self.order.key]
@@ -146,9 +147,6 @@ class RowSelect(Writer):
         # If this sorted by the value too, SQLite would look for the second row.
         found = f"SELECT {time} FROM {rows} AND {limit} ORDER BY {time}{down} LIMIT 1"
         return f"(SELECT {of_several}({value}) FROM {rows} AND {time} = ({found}))"
-
-    def scanned(self) -> str:
-        return "count(*)"
 
     def order_by(self) -> str:
         """ORDER BY as in the statement, then the order of groups, or of time."""
