@@ -11,9 +11,13 @@ from flask import Flask
 
 from obs import SOURCES
 from obs.errors import ServiceError
-from obs.query.execution.run import QueryRequest, QueryResponse
-from obs.query.execution.session import Limits, Reader
+from obs.query.execution.run import Engine, QueryRequest, QueryResponse
+from obs.query.execution.session import Limits, Reader, open_session
 from obs.query.execution.workers import serve
+from obs.query.language.check import check
+from obs.query.language.grammar import parse
+from obs.query.language.plan import Plan
+from obs.query.sql.select import SqlStatement
 from obs.services import services
 from tests.conftest import ACME, KeyClient
 
@@ -41,9 +45,9 @@ def _create(path: Path, number: int) -> None:
 
 
 def _number(reader: Reader, path: Path) -> int:
-    with reader.open(path) as connection:
-        connection.execute("BEGIN")
-        number: int = connection.execute("SELECT number FROM numbers").fetchone()[0]
+    with reader.open(path) as opened:
+        opened.connection.execute("BEGIN")
+        number: int = opened.connection.execute("SELECT number FROM numbers").fetchone()[0]
         return number
 
 
@@ -70,20 +74,39 @@ def test_another_file_is_read_from_its_own_connection(reader: Reader, path: Path
     assert [_number(reader, each) for each in (path, other, path, path)] == [1, 7, 1, 1]
 
 
-def test_an_authorizer_applies_to_one_query(reader: Reader, path: Path) -> None:
-    with reader.open(path) as connection:
-        connection.execute("BEGIN")
-        connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
-        with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
-            connection.execute("SELECT number FROM numbers")
-    assert _number(reader, path) == 1
+def test_each_query_reads_only_its_own_tables(app: Flask, client: KeyClient, reader: Reader) -> None:
+    """Also where SQLite has compiled the same statement before, for a query that may read its table."""
+    path = services(app).tenancy.databases.path(ACME)
+    known = {source.name: source for source in SOURCES}
+    for name, other in (("runs", "annotations"), ("annotations", "runs"), ("runs", "annotations")) * 2:
+        plan = check(parse(text := f"SELECT count(*) FROM {name} LAST 1d", {}), text, known)
+        assert isinstance(plan, Plan)
+        with open_session(path, plan, [], LIMITS, reader) as session:
+            assert session.fetch(SqlStatement(f"SELECT count(*) FROM {name}", {})) == [(0,)]
+            with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+                session.fetch(SqlStatement(f"SELECT count(*) FROM {other}", {}))
+
+
+def test_a_query_can_search_texts_after_the_schema_has_changed(app: Flask, client: KeyClient, reader: Reader) -> None:
+    """As a migration changes it: SQLite opens the index again, for which it reads tables of its own."""
+    client.post("/api/v1/heartbeat/backup/log", json={"message": "disk full"})
+    services(app).tenancy.databases.forget(ACME)
+    path, engine = services(app).tenancy.databases.path(ACME), Engine(SOURCES, reader)
+    text = "SELECT count(*) FROM logs WHERE message CONTAINS 'disk' LAST 1h"
+    request = QueryRequest(text, path, services(app).tenancy.clock() + 1, LIMITS)
+    before = engine.run(request).body
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE added (number)")
+    db.close()
+    assert b'"rows":[[1]]' in before
+    assert engine.run(request).body == before
 
 
 def test_the_connection_of_a_query_that_failed_is_closed(reader: Reader, path: Path) -> None:
-    with pytest.raises(ServiceError), reader.open(path) as connection:
+    with pytest.raises(ServiceError), reader.open(path) as opened:
         raise ServiceError("query_busy")
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.execute("SELECT 1")
+        opened.connection.execute("SELECT 1")
     assert _number(reader, path) == 1
 
 

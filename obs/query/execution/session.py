@@ -37,12 +37,19 @@ _TOO_COMPLEX = ("stack overflow", "too large", "too many", "too big", "too compl
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
-_PERMITTED = frozenset(  # the functions that a query may call
+_CALLED = (  # the functions that a query may call
     ["->>", "char", "coalesce", "count", "glob", "instr", "length", "like", "match", "max", "min", "nullif", "sum"]
     + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_item", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
+_PRAGMAS = ("data_version", "schema_version", "shrink_memory", "temp_store")  # FTS5 asks for the first one
+_PERMITTED = {
+    (sqlite3.SQLITE_SELECT, None),
+    *((sqlite3.SQLITE_FUNCTION, name) for name in _CALLED),
+    *((sqlite3.SQLITE_PRAGMA, name) for name in _PRAGMAS),
+    *((sqlite3.SQLITE_TRANSACTION, name) for name in ("BEGIN", "ROLLBACK")),
+}
 _FETCH_ROWS = 256
 _CHECK_STEPS = 20_000  # of SQLite's virtual machine, after which limits are checked: about every two milliseconds
 
@@ -128,65 +135,106 @@ def too_complex() -> OqlError:
     return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many or long parts.")
 
 
+class _Opened:
+    """A file that is open for queries. While they read the same tables, SQLite keeps the statements it has compiled.
+
+    It compiles them again after a function or the authorizer is set, so the functions find here what a query changes.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.zone: ZoneInfo | None = None
+        self.timelines: Sequence[Timeline] = ()
+        self._permitted: object = None
+        connection.row_factory = None
+        # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
+        for pragma in ("mmap_size = 0", "cache_size = -2000"):
+            connection.execute(f"PRAGMA {pragma}")
+        for limit, value in _SQLITE_LIMITS.items():
+            connection.setlimit(limit, value)
+        of_query = (
+            SqlFunction("obs_part", _part),
+            SqlFunction("obs_bins", _bins),
+            SqlFunction("obs_deviation", deviation),
+            SqlFunction("obs_item", null_safe(lambda items, place: json.loads(items)[place])),
+            SqlFunction("obs_local", null_safe(self._local)),
+            SqlFunction("obs_bucket", lambda number, time: self.timelines[number].bucket(time)),
+            SqlFunction("obs_bucket_ms", lambda number, bucket: self.timelines[number].length_ms(bucket)),
+        )
+        for name, python in (*_SCALARS, *of_query):
+            connection.create_function(name, -1, python, deterministic=True)
+        for name, python in _AGGREGATES:
+            aggregate: Any = python
+            connection.create_aggregate(name, -1, aggregate)
+
+    def begin(self, plan: Plan, scans: Sequence[Scan], limits: Limits) -> None:
+        """Begin a transaction in which statements may read the tables of a plan, and call the functions of queries."""
+        self.zone = plan.timezone
+        self.timelines = [scan.timeline for scan in scans if scan.timeline is not None]
+        execute = self.connection.execute
+        execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
+        execute("BEGIN")
+        tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
+        permitted = (tables, *execute("PRAGMA schema_version"))
+        if permitted == self._permitted:
+            return
+        self.connection.set_authorizer(None)
+        searched = [column.search for column in plan.source.columns if column.search]
+        for virtual_table in ("json_each", *searched):  # the authorizer would refuse what they do when first used
+            execute(OPEN_VIRTUAL.format(virtual_table))
+
+        def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+            """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
+            what = second if action == sqlite3.SQLITE_FUNCTION else first
+            is_permitted = what in tables if action == sqlite3.SQLITE_READ else (action, what) in _PERMITTED
+            return sqlite3.SQLITE_OK if is_permitted else sqlite3.SQLITE_DENY
+
+        self.connection.set_authorizer(authorize)
+        self._permitted = permitted
+
+    def _local(self, time: Number) -> int | None:
+        assert self.zone is not None
+        try:
+            return int(time) + offset_ms(int(time), self.zone)
+        except OverflowError:  # before the year 1 or after 9999
+            return None
+
+
 class Reader:
     """Opens the files of queries. With `keeps`, for one thread: the last one stays open for the next, until `close`."""
 
     def __init__(self, *, keeps: bool = False) -> None:
         self._keeps = keeps  # opening a file and reading its schema takes more than a millisecond
-        self._kept: dict[int, sqlite3.Connection] = {}  # at most one, by the inode
+        self._kept: dict[int, _Opened] = {}  # at most one, by the inode
 
     @contextmanager
-    def open(self, path: Path) -> Iterator[sqlite3.Connection]:
+    def open(self, path: Path) -> Iterator[_Opened]:
         inode = 0
         with suppress(FileNotFoundError):  # SQLite reports it
             inode = path.stat().st_ino
-        connection = self._kept.pop(inode, None) or open_reader(path, 1)
+        opened = self._kept.pop(inode, None) or _Opened(open_reader(path, 1))
         self.close()
         try:
-            yield connection
+            yield opened
             if self._keeps:
-                connection.set_authorizer(None)
-                connection.set_progress_handler(None, 0)
-                connection.execute("ROLLBACK")
-                connection.execute("PRAGMA shrink_memory")  # the next query counts all bytes that it reads
-                self._kept[inode] = connection
+                opened.connection.set_progress_handler(None, 0)
+                opened.connection.execute("ROLLBACK")
+                opened.connection.execute("PRAGMA shrink_memory")  # the next query counts all bytes that it reads
+                self._kept[inode] = opened
         finally:
             if not self._kept:
-                connection.close()
+                opened.connection.close()
 
     def close(self) -> None:
         while self._kept:
-            self._kept.popitem()[1].close()
+            self._kept.popitem()[1].connection.close()
 
 
 @contextmanager
 def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, reader: Reader) -> Iterator[Session]:
     """A session that may read the tables of a plan in a file, as of its first statement. Raises ServiceError (503)."""
-    with explained(), reader.open(path) as connection, closing(Session(connection, limits)) as session:
-        connection.row_factory = None
-        # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
-        temp_store = "DEFAULT" if limits.may_spill else "MEMORY"
-        for pragma in ("mmap_size = 0", "cache_size = -2000", f"temp_store = {temp_store}"):
-            connection.execute(f"PRAGMA {pragma}")
-        for limit, value in _SQLITE_LIMITS.items():
-            connection.setlimit(limit, value)
-        _register(connection, plan.timezone, [scan.timeline for scan in scans if scan.timeline is not None])
-        connection.execute("BEGIN")
-        searched = [column.search for column in plan.source.columns if column.search]
-        for virtual_table in ("json_each", *searched):  # the authorizer would refuse what they do when first used
-            connection.execute(OPEN_VIRTUAL.format(virtual_table))
-
-        permitted = {(sqlite3.SQLITE_SELECT, None), (sqlite3.SQLITE_PRAGMA, "data_version")}  # FTS5 asks for that
-        tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
-        permitted.update((sqlite3.SQLITE_READ, table) for table in tables)
-        permitted.update((sqlite3.SQLITE_FUNCTION, function) for function in _PERMITTED)
-
-        def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-            """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
-            what = second if action == sqlite3.SQLITE_FUNCTION else first
-            return sqlite3.SQLITE_OK if (action, what) in permitted else sqlite3.SQLITE_DENY
-
-        connection.set_authorizer(authorize)
+    with explained(), reader.open(path) as opened, closing(Session(opened.connection, limits)) as session:
+        opened.begin(plan, scans, limits)
         yield session
 
 
@@ -216,32 +264,6 @@ def _bins(packed: bytes, without: int, first: int | None, last: int, width: int,
         place, before = bisect_left(values, start + width, place, end), place
         bins.append(f"[{max(start, 0)},{place - before}]")
     return f"[{','.join(bins)}]"
-
-
-def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
-    """Register the functions for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each scan."""
-
-    def local(time: Number) -> int | None:
-        assert zone is not None
-        try:
-            return int(time) + offset_ms(int(time), zone)
-        except OverflowError:  # before the year 1 or after 9999
-            return None
-
-    of_query = (
-        SqlFunction("obs_part", _part),
-        SqlFunction("obs_bins", _bins),
-        SqlFunction("obs_deviation", deviation),
-        SqlFunction("obs_item", null_safe(lambda items, place: json.loads(items)[place])),
-        SqlFunction("obs_local", null_safe(local)),
-        SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
-        SqlFunction("obs_bucket_ms", lambda number, bucket: timelines[number].length_ms(bucket)),
-    )
-    for name, python in (*_SCALARS, *of_query):
-        connection.create_function(name, -1, python, deterministic=True)
-    for name, python in _AGGREGATES:
-        aggregate: Any = python
-        connection.create_aggregate(name, -1, aggregate)
 
 
 # What is said of a query that goes over a limit. The hints name numbers that work.
