@@ -212,7 +212,12 @@ _limits |= st.integers(0, 10**7).map(str)
 _conditions = st.recursive(
     st.one_of(
         st.builds("duration_ms {} {}".format, st.sampled_from(["<", "<=", ">", ">=", "=", "!="]), _limits),
-        st.builds("duration_ms {}BETWEEN {} AND {}".format, st.sampled_from(["", "NOT "]), _limits, _limits),
+        st.builds(
+            lambda negation, first, more: f"duration_ms {negation}BETWEEN {first} AND {first + more}",
+            st.sampled_from(["", "NOT "]),
+            st.sampled_from([0, 1, 999, 60_000, 2**32]) | st.integers(0, 10**7),
+            st.integers(0, 10**7),
+        ),
         st.builds("duration_ms {}IN ({}, {})".format, st.sampled_from(["", "NOT "]), _limits, _limits),
         st.sampled_from(["duration_ms IS NULL", "duration_ms IS NOT NULL", "status = 'failed'"]),
     ),

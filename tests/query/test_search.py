@@ -168,7 +168,7 @@ def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Cal
         "%?%*%[%",
         r"%*[f\ull",
         "[d]%",
-        "*disk*",
+        "*%disk*",
         "a",
         "A_disk full",
     ],

@@ -27,9 +27,9 @@ MOST_TERMS = 200  # operators in one sum or product; each adds a level to the sy
 MONTHS = {"mo": 1, "month": 1, "months": 1, "y": 12, "year": 12, "years": 12}
 UNITS_MS = {  # of a duration, in milliseconds; for those in MONTHS, about
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "second", "seconds"), SECOND_MS),
-    **dict.fromkeys(("m", "min", "minute", "minutes"), MINUTE_MS),
-    **dict.fromkeys(("h", "hour", "hours"), HOUR_MS),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND_MS),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), MINUTE_MS),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), HOUR_MS),
     **dict.fromkeys(("d", "day", "days"), DAY_MS),
     **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
     **{unit: months * 30 * DAY_MS for unit, months in MONTHS.items()},

@@ -29,7 +29,9 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
 
 def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
-    statement = _windowed(statement)
+    if statement.window is None and statement.where is not None:  # the window may be in it
+        rest, window = _without_bounds(statement.where)
+        statement = replace(statement, where=rest, window=window)
     statement = replace(statement, items=tuple(_without_stars(statement.items, source)))
     columns = [item.expression for item in statement.items]
     by = [replace(each, expression=_at_position(each.expression, columns)) for each in statement.by]
@@ -46,7 +48,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     groups = tuple(map(replace(rows, no_aggregates="BY cannot group by it.").check, [each.expression for each in by]))
     outputs = _outputs(statement, items[len(named_groups) :], groups)
     grouped = bool(statement.by or statement.every or statement.having or has_aggregates)
-    _check_clauses(statement, outputs, grouped=grouped)
+    _check_clauses(statement, outputs)
     if statement.window is None:
         end = len(scan(text)[-1].rstrip())
         message, hint = "The statement has no time window.", f"Add a window, such as {source.window}."
@@ -78,12 +80,17 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
+    if having is not None and not (statement.by or statement.every or has_aggregates or has_aggregate(having)):
+        raise OqlError("oql_syntax", having.span, "HAVING requires BY, EVERY or an aggregate.", hint="Write WHERE.")
     shown = [nodes.Name(nodes.Span(0, 0), output.name) for output in plan.results if not output.hidden]
     plan = replace(plan, having=having, order=tuple(_order(statement, scope, shown, grouped=grouped)))
     sorted_by = [expression for expression, _ in plan.order]
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
-        _check_grouped(expression, frozenset(groups))
+        advice = (
+            "Write an aggregate, such as max(duration_ms), or WHERE to choose rows." if expression is having else None
+        )
+        _check_grouped(expression, frozenset(groups), advice)
     late = sorted_by if plan.is_ordered_last else []
     late += [having] if plan.is_derived and having is not None else []
     known = frozenset() if plan.around else frozenset(output.expression for output in outputs)
@@ -145,6 +152,7 @@ def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Check
     items: list[tuple[str, Checked, nodes.Span]] = []
     for item in written:
         checked, alias = scope.check(item.expression), item.alias
+        habits.check_unquoted([checked], scope.source.by_name())
         if alias is None and isinstance(item.expression, nodes.Name) and item.expression.name in named:
             alias = item.expression  # what has a name keeps it
         if alias is not None:
@@ -190,18 +198,18 @@ def _order(
         yield checked, descending
 
 
-def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
+def _check_grouped(expression: Checked, groups: Set[Checked], advice: str | None = None) -> None:
     """Raises OqlError for a column that is neither in an aggregate nor in BY."""
     if expression in groups:
         return
     if isinstance(expression, Read):
         name = expression.column.name
         message = f"{name} is neither inside an aggregate nor in BY."
-        of_time = "Write min(time) or max(time). With EVERY, the first column is t, where the bucket starts."
-        hint = of_time if name == "time" else f"Add BY {name}, or write any({name})."
+        of_time = "Write max(time), or columns instead of *. With EVERY, the first column is t, where the bucket starts."
+        hint = advice or (of_time if name == "time" else f"Add BY {name}, or write last({name}).")
         raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
     for argument in expression.arguments if isinstance(expression, Apply) else ():
-        _check_grouped(argument, groups)
+        _check_grouped(argument, groups, advice)
 
 
 def _annotations(statement: nodes.Select, sources: Mapping[str, Source]) -> Plan | None:
@@ -227,17 +235,16 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
     return "table" if may_be_dropped else "single_value"
 
 
-def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, grouped: bool) -> None:
+def _check_clauses(statement: nodes.Select, outputs: Sequence[Output]) -> None:
     """Raises OqlError for a clause that requires others."""
     first = next((output.expression for output in outputs if has_aggregate(output.expression)), None)
     is_alone = not (statement.by or statement.every or statement.compare or statement.top)
     alone = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
     rules: tuple[tuple[nodes.Node | None, object, str, list[str]], ...] = (
         (statement.fill, statement.every is not None, "FILL requires EVERY.", ["EVERY"]),
-        (statement.top, first and statement.by, "TOP requires BY and an aggregate.", ["LIMIT"]),
+        (statement.top, first and statement.by, "TOP requires BY and an aggregate. LIMIT chooses rows.", ["LIMIT"]),
         (statement.compare, first, "COMPARE WITH requires an aggregate.", []),
         (statement.around, first and is_alone, alone, []),
-        (statement.having, grouped, "HAVING requires BY, EVERY or an aggregate.", ["WHERE"]),
     )
     for clause, is_allowed, message, expected in rules:
         if clause is not None and not is_allowed:
@@ -288,14 +295,6 @@ def _name_of(expression: Checked, text: str) -> str:
         inside = text.partition("(")[2].partition(")")[0]
         parts.append(first.column.name if isinstance(first, Read) else re.sub(r"\W+", "_", inside).strip("_"))
     return "_".join(parts)
-
-
-def _windowed(statement: nodes.Select) -> nodes.Select:
-    """The statement with the window that is in its WHERE, if it has no other."""
-    if statement.window is None and statement.where is not None:
-        where, window = _without_bounds(statement.where)
-        return replace(statement, where=where, window=window)
-    return statement
 
 
 def _without_bounds(condition: nodes.Expression) -> tuple[nodes.Expression | None, nodes.Window | None]:

@@ -58,7 +58,7 @@ def mismatch(span: Span, message: str, expected: Sequence[str] = (), hint: str |
 def similar(found: str, known: Sequence[str]) -> list[str]:
     """The names among `known` that could be meant by `found`."""
     written = {name.strip("'").lower(): name for name in reversed(known)}
-    close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.6)
+    close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.65)
     return [written[name] for name in close]
 
 

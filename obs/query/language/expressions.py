@@ -15,7 +15,6 @@ from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _WORD = re.compile(r"\w+(?:[-./@:]+[^\W\d]\w*|[-.@]+\w+)*")
-_EQUALITY = ("=", "!=", "in")
 _MOST_NODES = 10_000  # that all aliases of a statement may stand for: an alias of aliases could stand for millions
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
@@ -41,11 +40,17 @@ class Scope:
             case nodes.Duration():
                 return Literal(node.span, fixed_ms(node), Type.DURATION)
             case nodes.Star():
-                raise OqlError("oql_syntax", node.span, "* has to be alone, or in count(*).", expected=["a column"])
+                message, hint = "* has to be alone, or in count(*).", "Write a column: sum(duration_ms)."
+                raise OqlError("oql_syntax", node.span, message, expected=["a column"], hint=hint)
             case nodes.Call():
                 return self._call(node)
             case nodes.Operation():
-                return _OPERATORS[node.operator](node, tuple(map(self.check, node.operands)))
+                return _OPERATORS[node.operator](node, self._checked(node.operands))
+
+    def _checked(self, arguments: Sequence[nodes.Expression]) -> tuple[Checked, ...]:
+        checked = tuple(map(self.check, arguments))
+        habits.check_unquoted(checked, self.source.by_name())
+        return checked
 
     def condition(self, node: nodes.Expression) -> Checked:
         """Raises OqlError."""
@@ -68,7 +73,7 @@ class Scope:
             return Apply(node.span, "now", (), Type.TIME)
         names = [*dict.fromkeys((*self.source.by_name(), *(self.names or {})))]
         message = f"{self.source.name} has no column {node.name}."
-        hint = None if node.name.lower() in names else habits.NAMES.get(node.name.upper())
+        hint = None if node.name.lower() in names else habits.instead_of(node.name, self.source.by_name())
         word = _WORD.match(self.text, node.span.start)
         whole = word[0] if word else node.name
         if node.is_quoted:
@@ -100,7 +105,7 @@ class Scope:
         if node.distinct or node.filter is not None:
             what = "DISTINCT" if node.distinct else "FILTER"
             raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no {what}: an aggregate of rows does.")
-        arguments = tuple(map(self.check, node.arguments))
+        arguments = self._checked(node.arguments)
         if arguments and _LENGTHS & {*function.parameters}:
             arguments = (arguments[0], *(_as_type(Type.DURATION, each) for each in arguments[1:]))
         families = _check_arguments(node, function, arguments)
@@ -119,7 +124,7 @@ class Scope:
             if node.distinct:
                 raise OqlError("oql_syntax", node.arguments[0].span, "DISTINCT takes a column.", expected=["a column"])
         else:
-            arguments = tuple(map(rows.check, node.arguments))
+            arguments = rows._checked(node.arguments)
             if any(isinstance(each, Apply) and each.type is Type.BOOLEAN for each in arguments):
                 message = f"{function.name} takes a value, not a condition."
                 hint = "Use FILTER: count(*) FILTER (WHERE condition)."
@@ -168,7 +173,11 @@ _FORMS: Mapping[Family, type] = {  # what an argument has to be, where an expres
 }
 _LENGTHS = {Family.LENGTH, Family.WIDTH}
 _PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
-    Family.REGEX: (regular_expression, "regular expression", "RE2 has no back references and no look-around."),
+    Family.REGEX: (
+        regular_expression,
+        "regular expression",
+        "'.*' matches any text. RE2 has no back references and no look-around.",
+    ),
     Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
 }
 """For each kind of pattern: what reads it, what an error calls it, and a hint."""
@@ -190,7 +199,9 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         has_type = argument.type is None or argument.type in family.types
         if not has_type or not isinstance(argument, _FORMS.get(family, object)):
             found = "an expression" if has_type else _named(argument.type)
-            raise mismatch(argument.span, f"{function.name} takes {family.text} here, not {found}.", [family.text])
+            hint = "Write percentile(duration_ms, 95)." if family is Family.PERCENT else None
+            message = f"{function.name} takes {family.text} here, not {found}."
+            raise mismatch(argument.span, message, [family.text], hint)
         if family in _LENGTHS and isinstance(argument, Literal) and float(argument.value or 0) <= 0:
             raise mismatch(argument.span, "It has to be above 0.", [family.text])
         if family in _PATTERNS:
@@ -220,7 +231,8 @@ def _named(type_: Type | None) -> str:
 
 def _condition(expression: Checked) -> Checked:
     if expression.type not in (Type.BOOLEAN, None):
-        raise mismatch(expression.span, f"Expected a condition, not {_named(expression.type)}.", ["a condition"])
+        hint = "Write a comparison, such as exit_code != 0, or exit_code IN (1, 2) for several values."
+        raise mismatch(expression.span, f"Expected a condition, not {_named(expression.type)}.", ["a condition"], hint)
     return expression
 
 
@@ -236,7 +248,7 @@ def _as_type(type_: Type | None, expression: Checked) -> Checked:
 
 _LITERALS = {  # how to write a value of a type that does not go together with others
     Type.BOOLEAN: "Write TRUE or FALSE.",
-    Type.TIME: "Write a time in single quotes, such as '2026-06-21'.",
+    Type.TIME: "Write a time in single quotes, such as '2026-06-21', or NOW - 1d.",
     Type.TEXT: "Write a text in single quotes.",
 }
 
@@ -271,18 +283,20 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         if isinstance(argument, Literal) and argument.value is None:
             raise mismatch(argument.span, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
     first, *others = arguments
-    for other in others if node.operator in _EQUALITY else others[:1] if node.operator == "between" else ():
-        habits.check_possible(first, other, is_equality=node.operator in _EQUALITY)
-        habits.check_possible(other, first, is_equality=node.operator in _EQUALITY)
-    if node.operator in _EQUALITY:
+    for other in others:
+        habits.check_possible(first, other, node.operator)
+        habits.check_possible(other, first, node.operator)
+    if node.operator in habits.EQUALITY:
         habits.check_known(arguments)
     common = _common_type(arguments)
     arguments = tuple(_as_type(common, each) for each in arguments)
+    if node.operator == "between":
+        habits.check_range(*arguments)
     if any(isinstance(each, Literal) and each.type is Type.DURATION for each in arguments):
         for plain in filter(habits.has_no_unit, arguments):
             message, hint = "This has no unit of time.", "Leave out the unit, or compare a duration: duration_ms > 90s."
             raise mismatch(plain.span, message, hint=hint)
-    if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
+    if node.operator not in habits.EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise mismatch(arguments[0].span, f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
@@ -300,6 +314,8 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         raise mismatch(pattern.span, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
     if node.operator in ("=~", "!~"):
         _check_pattern(pattern, Family.REGEX)
+    if isinstance(pattern, Literal):
+        habits.check_wildcards(node.operator, pattern)
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 
@@ -309,6 +325,8 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         is_after = any(isinstance(each, Apply) and _OPERATORS.get(each.name) is _matching for each in arguments)
         if is_after and isinstance(text, Literal):
             hint = "Write the column again: job LIKE 'a%' OR job LIKE 'b%'."
+        if len(arguments) > 1 and all(isinstance(each, Read) for each in arguments):
+            hint = "Write a comma between two columns."
         if node.operator == "not" and isinstance(text, Read):
             hint = f"Write {text.column.name} IS NULL."
         raise mismatch(text.span, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
@@ -320,6 +338,8 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
         if argument.type is not None and argument.type not in NUMERIC:
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
             hints = {"-": "A text with a hyphen needs single quotes: 'host-03'.", "+": "Write concat(x, '/', y)."}
+            if isinstance(argument, Apply) and argument.name == "date":
+                hints["-"] = "Subtract from the time: date(NOW - 7d)."
             hint = hints.get(operator) if argument.type is Type.TEXT and len(arguments) > 1 else None
             raise mismatch(argument.span, message, ["a number", "a duration"], hint)
     return arguments
@@ -350,6 +370,8 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
             raise mismatch(right.span, message[0].upper() + message[1:], ["a duration"])
         return Apply(node.span, operator, arguments, type_)
     _check_numbers(operator, arguments)
+    if operator == "/" and isinstance(right, Literal) and right.type is Type.DURATION is not left.type:
+        raise mismatch(node.span, "This is a number for each millisecond.", hint="Write rate(count(*), 1d).")
     quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
     return Apply(node.span, operator, arguments, quotient if operator == "/" else _common_type(arguments))
 
@@ -365,7 +387,7 @@ def _case(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
 
 _OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checked]] = {
     **dict.fromkeys(("and", "or", "not"), _logic),
-    **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
+    **dict.fromkeys((*habits.EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
     **dict.fromkeys(("like", "ilike", "contains", "starts with", "=~", "!~"), _matching),
     **dict.fromkeys(("is null", "is not null"), lambda node, of: Apply(node.span, node.operator, of, Type.BOOLEAN)),
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),

@@ -25,6 +25,8 @@ from obs.query.language.errors import OqlError, similar
 from obs.query.language.nodes import Duration, Literal, Show, Span, Star, Statement
 from obs.query.language.scan import PARAMETER, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment
 
+_CONDITION = re.compile(r"[^\W\d]\w*+\s*([=!<>]|(?i:LIKE|IN|IS|CONTAINS)\b)")  # how one begins
+
 
 def parse(text: str, parameters: dict[str, Any] | None = None) -> Statement:
     """The nodes of a statement, with literals for its `parameters`. Raises OqlError: the first one in the text."""
@@ -59,7 +61,9 @@ def _syntax_error(segment: Segment) -> OqlError:
     # A word after a column of SELECT that is not FROM is another column, or its name: no operator that it resembles.
     words = [word for word in expected if word.isupper() and found[:1] != "'"]
     known = ["FROM"] if {"AS", "FROM"} <= {*expected} else words
-    if found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
+    if "AND" in expected and _CONDITION.match(segment.statement, span.start):
+        hint = "Write AND or OR between two conditions."
+    elif found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
     message = f"Unexpected {found!r}." if found else "Unexpected end of the statement."
     return OqlError("oql_syntax", span, message, expected=expected, summary=list(names), known=known, hint=hint)
@@ -99,9 +103,7 @@ def _keyword(word: str, action: Callable[[actions.Token], Any] = actions.drop) -
     return _token(word, _words(word), action)
 
 
-def _marked(word: str) -> pp.ParserElement:
-    """A keyword that an action needs to see."""
-    return _keyword(word, actions.word)
+_marked = partial(_keyword, action=actions.word)  # a keyword that an action needs to see
 
 
 def _symbol(symbol: str) -> pp.ParserElement:
@@ -118,7 +120,8 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     word = rf"(?!{_words(*sorted(RESERVED))})[^\W\d]\w*+"
     column = rf"{word}(?!\s*\()|{QUOTED_NAME}"
     unit = _words(*sorted(actions.UNITS_MS, key=len, reverse=True))
-    number = rf"\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
+    divisor = r"(?:(?<=/)|(?<=/ ))\d*000(?![\w.])"  # without a unit, which stands for a name: duration_ms / 1000 s
+    number = rf"{divisor}|\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
     value = rf"{QUOTED_TEXT}|{number}|{PARAMETER}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
     values = ("a column", "a number", "a text in single quotes", "TRUE", "FALSE", "NULL")
     name = _token("a name", f"{word}|{QUOTED_NAME}", actions.name)

@@ -2,24 +2,26 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from obs import times
-from obs.query.language.errors import OqlError, mismatch
+from obs.query.language.errors import mismatch
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Read
 from obs.query.language.scan import RESERVED
 from obs.sources import Type
 
-_HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for, in each part of ``habits.toml``
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for, in each part of the file
     part: {word: advice for advice, words in listed.items() for word in words.split(", ")}
-    for part, listed in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+    for part, listed in _FILE.items()
 }
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
-FUNCTIONS, NAMES, NUMBERS = _HABITS["functions"], _HABITS["names"], _HABITS["numbers"]
-SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]
+FUNCTIONS, NUMBERS, SOURCES, TEXTS = (_HABITS[part] for part in ("functions", "numbers", "sources", "texts"))
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_PARTIAL_DAY = re.compile(r"\d{4}(-\d\d){0,2}")
+EQUALITY = ("=", "!=", "in")
 _UNITS = (times.SECOND_MS, times.MINUTE_MS, times.HOUR_MS, times.DAY_MS)
 _PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
     "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
@@ -51,6 +53,17 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     return f"Write a comma before a column, or AS before a name: AS {found}." if "AS" in expected else None
 
 
+def instead_of(name: str, columns: Collection[str]) -> str | None:
+    """What to write instead of a name that none of the `columns` has."""
+    if re.fullmatch(r"\w+_(previous|before|after|change_pct)", name):
+        return "The result has this column, but only HAVING and ORDER BY can use it."
+    for words, names in _FILE["names"].items():
+        column = re.fullmatch(r"Write ([a-z_]+)( IS NOT NULL| STARTS WITH '.*')?\.", words)
+        if name.upper() in names.split(", ") and (column is None or column[1] in columns):
+            return str(words)
+    return None
+
+
 def percentile(name: str) -> str | None:
     """What to write instead of a function such as ``p97``, ``p99_9`` or ``p999``; None for another name."""
     found = re.fullmatch(r"p(\d\d?|100)_?((?<=_)\d+|(?<=p99)9+)?", name)
@@ -65,16 +78,53 @@ def has_no_unit(expression: Checked) -> bool:
     return expression.type is Type.INTEGER and not isinstance(expression, Literal)
 
 
-def check_possible(compared: Checked, argument: Checked, *, is_equality: bool) -> None:
+def check_unquoted(arguments: Sequence[Checked], columns: Collection[str]) -> None:
+    """Raises OqlError where a text stands for the column of this name: first, and beside no column."""
+    match arguments:
+        case [Literal(value=str(name)) as first, *others] if name in columns:
+            if all(isinstance(each, Literal) for each in others):
+                raise mismatch(first.span, "This is a text, not a column.", hint=f"Remove the quotes: {name}.")
+
+
+def check_wildcards(operator: str, pattern: Literal) -> None:
+    """Raises OqlError where a wildcard of another language stands in a pattern."""
+    text = str(pattern.value)
+    if operator in ("like", "ilike") and "%" not in text and (text.startswith("*") or text.endswith("*")):
+        hint = f"Write % for any characters: '{text.replace('*', '%')}'."
+        raise mismatch(pattern.span, "* stands for itself.", hint=hint)
+    if operator == "contains" and re.fullmatch(r"([%*]).+\1", text):
+        raise mismatch(pattern.span, f"{text[0]} stands for itself.", hint=f"Write the text alone: '{text[1:-1]}'.")
+
+
+def check_range(compared: Checked, first: Checked, last: Checked) -> None:
+    """Raises OqlError for literals between which no value is, or only one moment."""
+    hint = "Write the smaller one first."
+    match compared, first, last:
+        case Apply(name=name), Literal(value=int(low)), Literal(value=int(high)) if name in _PARTS and low > high:
+            hint = f"Write {name}(time) >= {low} OR {name}(time) <= {high}."
+        case _, Literal(value=int(low), type=Type.TIME), Literal(value=int(high)) if low >= high:
+            hint += " For one day, write date(time) = '2026-06-21'."
+        case _, Literal(value=int() | float() as low), Literal(value=int() | float() as high) if low > high:
+            pass
+        case _:
+            return
+    raise mismatch(last.span, "Nothing is between these two.", hint=hint)
+
+
+def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
     """Raises OqlError where a time, or a part of one, is compared with a literal that it never is."""
+    is_equality = operator in EQUALITY
     value = argument.value if isinstance(argument, Literal) and argument.type is not Type.DURATION else None
     is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
+    days = _DAY if is_equality else _PARTIAL_DAY
     match compared:
-        case Apply(name=name) if name in _PARTS and isinstance(value, int) and value not in _PARTS[name][0]:
+        case Apply(name=name) if (is_equality or operator == "between") and name in _PARTS:
+            if not isinstance(value, int) or value in _PARTS[name][0]:
+                return
             possible = _PARTS[name][1]
             raise mismatch(argument.span, f"{name} is never {value}.", [possible], f"Write {possible}.")
-        case Apply(name="date") if isinstance(value, str) and not is_day and is_equality:
-            raise mismatch(argument.span, f"date is never {value!r}.", hint="Write date(time) = '2026-06-21'.")
+        case Apply(name="date") if isinstance(value, str) and not days.fullmatch(value):
+            raise mismatch(argument.span, f"date is never {value!r}.", hint="Write a day, such as '2026-06-21'.")
         case Read(column=column) if column.type is Type.TIME and is_day and is_equality:
             raise mismatch(argument.span, "A day is not one time.", hint=f"Write date({column.name}) instead.")
 
@@ -86,9 +136,11 @@ def check_known(arguments: tuple[Checked, ...]) -> None:
     for column in [each.column for each in reads if isinstance(each, Read)]:
         known = column.values or column.texts
         for argument in arguments:
-            if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
-                quoted = [f"'{text}'" for text in known]
-                message = f"{column.name} is never {argument.value!r}."
-                meant = TEXTS.get(str(argument.value).lower())
-                use = f"Use '{meant}'." if meant in known else None
-                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, advice=use)
+            if known and isinstance(argument, Literal) and argument.value not in known:
+                quoted, words = [f"'{text}'" for text in known], re.split(r" *[|,] *", str(argument.value))
+                meant = TEXTS.get(words[0].lower())
+                use = f"Use '{meant}'." if meant in known else f"It is one of {', '.join(quoted)}."
+                hint = f"Write {column.name} IN ({str(words)[1:-1]})." if len(words) > 1 else None
+                error = mismatch(argument.span, f"{column.name} is never {argument.value!r}.", quoted, hint)
+                error.known, error.advice = quoted, use
+                raise error

@@ -1,8 +1,4 @@
-"""The outline of a statement: quotes, comments and groups, found before the grammar runs.
-
-A group is the text in parentheses, or between CASE and END. The grammar parses inner groups first, and sees them as
-empty in the group around them. So it needs no recursion.
-"""
+"""The outline of a statement: quotes, comments and groups (see grammar.py), found before the grammar runs."""
 
 import re
 from enum import Enum
@@ -104,7 +100,8 @@ def _blank(match: re.Match[str]) -> str:
     if match["unclosed"]:
         what, end = {"'": ("text", "'"), '"': ("name", '"')}.get(match[0], ("comment", "*/"))
         message = f"The {what} that starts here is never closed."
-        raise OqlError("oql_syntax", Span(*match.span()), message, expected=[end])
+        hint = "Close it. A quote inside a text is written twice: 'it''s'." if what == "text" else None
+        raise OqlError("oql_syntax", Span(*match.span()), message, expected=[end], hint=hint)
     if match["curly"]:
         raise OqlError("oql_syntax", Span(*match.span()), "This is a curly quote.", hint="Use straight quotes: 'text'.")
     return " " * len(match[0]) if match["blank"] else match[0]
