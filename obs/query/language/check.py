@@ -205,7 +205,7 @@ def _check_grouped(expression: Checked, groups: Set[Checked], advice: str | None
     if isinstance(expression, Read):
         name = expression.column.name
         message = f"{name} is neither inside an aggregate nor in BY."
-        of_time = "Write max(time), or columns instead of *. With EVERY, the first column is t, where the bucket starts."
+        of_time = "Write max(time), or no *. With EVERY, the first column is t, where the bucket starts."
         hint = advice or (of_time if name == "time" else f"Add BY {name}, or write last({name}).")
         raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
     for argument in expression.arguments if isinstance(expression, Apply) else ():
