@@ -45,7 +45,7 @@ def json_object(body: bytes, content_type: str) -> dict[str, Any]:
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise ServiceError("invalid_json", f"The body is not valid JSON: {reason}.") from error
     if not isinstance(value, dict):
         hint = 'Send an object such as {"name": ...}.'

@@ -37,7 +37,7 @@ class QueryAlerts:
     def save(self, caller: Caller, fields: Mapping[str, Any], alert_id: int | None = None) -> Alert:
         """Create an alert from the fields of AlertRequestSchema, or change some fields of one.
 
-        The incidents of an alert that is changed end; they begin again if need be. Raises ServiceError (404, 409, 422).
+        Its incidents end if anything changes; they begin again if need be. Raises ServiceError (404, 409, 422).
         """
         if "query" in fields:
             self._check(caller, fields["query"])
@@ -45,6 +45,8 @@ class QueryAlerts:
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
             known = None if alert_id is None else store.alert(db, alert_id)
             alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
+            if known and known == replace(alert, pending=known.pending, last_error=known.last_error):
+                return known
             if known:
                 open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             elif len(store.alerts(db)) >= _MOST_ALERTS:

@@ -252,7 +252,7 @@ def get_alert(alert_id: int) -> Alert:
 def update_alert(changes: dict[str, Any], alert_id: int) -> Alert:
     """Change an alert on a query
 
-    Only the fields that are sent change. Its incidents end; they begin again if the condition is still met.
+    Only the fields that are sent change. If any does, its incidents end; they begin again if the condition is met.
     """
     return services().query_alerts.save(caller(), changes, alert_id)
 

@@ -136,6 +136,17 @@ def test_an_alert_that_is_changed_or_deleted_ends_what_it_fires_for(world: World
     assert [title.split()[1] for title in titles(receiver)] == ["has", "was"]
 
 
+def test_what_an_alert_fires_for_goes_on_when_its_fields_are_sent_as_they_are(world: World) -> None:
+    alert = create_alert(world)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    fields = {name: alert[name] for name in ("name", "query", "threshold", "for")}
+    answer = world.client.put(f"/api/v1/alerts/{alert['id']}", json=fields)
+    assert (answer.status_code, answer.json["state"]) == (200, "firing")
+    evaluate(world, minutes=1)
+    assert [row[4] for row in incidents_of_alerts(world)] == [None]
+
+
 def test_a_preview_says_when_the_alert_would_have_fired_and_saves_nothing(world: World) -> None:
     world.clock.advance(days=-3)
     fail(world, 2, "nas01")

@@ -131,6 +131,7 @@ def test_never() -> None:
         (Cron("every day"), '"every day" is not a cron expression. Use five fields: minute, hour, day of'),
         (Cron(" " * MAX_CRON_LENGTH + "0 2 * * *"), "The cron expression must be at most 200 characters long."),
         (Cron("0 2 * * *", "Europe/Bonn"), '"Europe/Bonn" is not a known time zone.'),
+        (Cron("0 2 * * *", "localtime"), '"localtime" is not a known time zone.'),
         (Cron("0 2 * * *", "../etc/passwd"), '"../etc/passwd" is not a known time zone.'),
         (Cron("0 2 * * *", "x" * (MAX_ZONE_LENGTH + 1)), f'"{"x" * (MAX_ZONE_LENGTH + 1)}" is not a known time zone.'),
         (Cron("0 2 * * *", grace_ms=-SECOND_MS), "The grace period must be 0 seconds to 366 days."),

@@ -115,6 +115,16 @@ def test_an_exit_status_out_of_range_is_not_a_name(
     assert len(rows("SELECT id FROM events")) == 1
 
 
+@pytest.mark.parametrize("action", ["start", "fail", "log", "1"])
+def test_a_job_without_a_name_is_not_named_after_what_happened(
+    web: FlaskClient, ping_key: str, rows: Rows, action: str
+) -> None:
+    """As where a variable of a script is empty: /ping/KEY/$JOB/fail."""
+    response = web.get(f"/ping/{ping_key}//{action}")
+    assert (response.status_code, response.text) == (400, "invalid url format")
+    assert rows("SELECT id FROM jobs WHERE name LIKE '/%'") == []
+
+
 @pytest.mark.parametrize("path", [f"/ping/{ID}", f"/ping/{ID}/start", "/ping/wrong/backup", f"/ping/{'0' * 32}/backup"])
 def test_an_unknown_uuid_or_key_is_not_found(web: FlaskClient, ping_url: str, rows: Rows, path: str) -> None:
     response = web.get(path)

@@ -65,6 +65,7 @@ def test_anything_but_a_json_object_is_rejected(client: KeyClient, body: bytes) 
     assert answer.status_code == 400
     assert answer.json is not None
     assert answer.json["error"] == "invalid_json"
+    assert "sys." not in answer.json["message"]
 
 
 def test_the_default_time_is_that_of_the_request(send: Sender, run_of: RunOf, clock: Clock) -> None:

@@ -5,7 +5,7 @@
 {
   const AGGREGATES = { p50: "median", avg: "average", p95: "95th percentile", max: "maximum", sum: "sum" };
   const NO_GROUPS = ["run_id", "message", "title", "description", "url", "answer"];
-  const WRITTEN = /^SELECT (.+) FROM (\w+)(?: WHERE (\w+ = '[^']+'))?(?: BY (\w+) TOP 10)?(?: EVERY (\w+)(?: TIMEZONE '[^']+')?)? LAST (\w+)$/;
+  const WRITTEN = /^SELECT (.+) FROM (\w+)(?: WHERE (\w+ = '[^']+'))?(?: BY (\w+)(?: TOP 10)?)?(?: EVERY (\w+)(?: TIMEZONE '[^']+')?)? LAST (\w+)$/;
   const text = document.getElementById("q");
   const builder = document.getElementById("builder");
   const [measure, source, only, by, every, over] = builder.querySelectorAll("select");
@@ -44,11 +44,13 @@
     }
   }
 
-  builder.addEventListener("change", () => {
+  builder.addEventListener("change", (event) => {
     const zone = ["1d", "1w"].includes(every.value) && ZONE !== "UTC" ? ` TIMEZONE '${ZONE}'` : "";
     offerColumns();
-    text.value = [`SELECT ${measure.value} FROM ${source.value}`, only.value && `WHERE ${only.value}`,
+    const written = [`SELECT ${measure.value} FROM ${source.value}`, only.value && `WHERE ${only.value}`,
       by.value && `BY ${by.value} TOP 10`, every.value && `EVERY ${every.value}${zone}`, `LAST ${over.value}`].filter(Boolean).join(" ");
+    writeOver(0, text.value.length, written);
+    event.target.focus();
   });
 
   builder.hidden = false;

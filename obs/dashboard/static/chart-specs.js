@@ -5,6 +5,8 @@
 const LENGTHS = [[86400000, "days"], [3600000, "hours"], [60000, "minutes"], [1000, "seconds"], [1, "milliseconds"]];
 const DURATION = /^(.*)_ms(_before|_after|_previous)?$/; /* a column; with the additions of AROUND and COMPARE WITH */
 const PREVIOUS = "_previous";
+const COLOURS = 8; /* of lines, in charts.js */
+const DASHES = [[1, 0], [6, 3], [2, 2], [10, 3, 2, 3]];
 const UNSET = "(not set)"; /* a group without a value, as on the page Projects */
 const TICKS = { year: "%Y", quarter: "%b", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S", milliseconds: "%H:%M:%S" };
 const TIME = {
@@ -158,6 +160,14 @@ function timeseries({ columns, rows, numbers }, annotations) {
   });
 }
 
+/* Lines by colour, and where there are more of them than colours, by dashes. */
+function toldApart(values) {
+  const legend = { orient: "bottom", symbolType: "stroke", columns: { expr: "max(1, floor(containerSize()[0] / 150))" } };
+  const by = { field: "line", type: "nominal", title: null, legend };
+  const range = [...new Set(values.map(({ line }) => line))].map((_, place) => DASHES[Math.floor(place / COLOURS) % DASHES.length]);
+  return { color: by, ...range.length > COLOURS && { strokeDash: { ...by, scale: { range } } } };
+}
+
 function linesOf(name, columns, rows, numbers, groups, annotations) {
   const hasSeveral = numbers.length > 1 || groups.length > 0;
   const [length, title] = axisOf(name, rows.flatMap((row) => numbers.map((place) => row[place])));
@@ -176,7 +186,7 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
       { field: "y", type: "quantitative", title, format: ",.4~g" },
       ...hasSeveral ? [{ field: "line", title: "Line" }] : [],
     ],
-    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom", symbolType: "stroke", columns: { expr: "max(1, floor(containerSize()[0] / 150))" } } } },
+    ...hasSeveral && toldApart(values),
   };
   const lines = { data: { values }, mark: { type: "line" }, encoding };
   const points = { data: { values: rows.length < 200 ? values : between(values) }, mark: { type: "point", filled: true, opacity: 1, size: 30 }, encoding };

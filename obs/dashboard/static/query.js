@@ -15,11 +15,16 @@ function wordBefore() {
   return /[A-Za-z_][A-Za-z0-9_]*$/.exec(editor.value.slice(0, editor.selectionStart))?.[0] ?? "";
 }
 
-function complete(text) {
-  const end = editor.selectionStart;
-  editor.setRangeText(text, end - wordBefore().length, end, "end");
-  list.hidden = true;
+/* Writes over a part of the statement. Unlike an assignment, it can be undone. */
+function writeOver(start, end, text) {
   editor.focus();
+  editor.setSelectionRange(start, end);
+  document.execCommand("insertText", false, text);
+  list.hidden = true;
+}
+
+function complete(text) {
+  writeOver(editor.selectionStart - wordBefore().length, editor.selectionStart, text);
 }
 
 function offer() {

@@ -115,7 +115,6 @@ def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
     """Raises OqlError where a time, or a part of one, is compared with a literal that it never is."""
     is_equality = operator in EQUALITY
     value = argument.value if isinstance(argument, Literal) and argument.type is not Type.DURATION else None
-    is_day = isinstance(value, str) and _DAY.fullmatch(value) is not None
     days = _DAY if is_equality else _PARTIAL_DAY
     match compared:
         case Apply(name=name) if (is_equality or operator == "between") and name in _PARTS:
@@ -125,7 +124,7 @@ def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
             raise mismatch(argument.span, f"{name} is never {value}.", [possible], f"Write {possible}.")
         case Apply(name="date") if isinstance(value, str) and not days.fullmatch(value):
             raise mismatch(argument.span, f"date is never {value!r}.", hint="Write a day, such as '2026-06-21'.")
-        case Read(column=column) if column.type is Type.TIME and is_day and is_equality:
+        case Read(column=column) if column.type is Type.TIME and is_equality and _DAY.fullmatch(str(value)):
             raise mismatch(argument.span, "A day is not one time.", hint=f"Write date({column.name}) instead.")
 
 

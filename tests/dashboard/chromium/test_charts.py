@@ -18,6 +18,7 @@ MARKS = """() => [...document.querySelectorAll("[data-chart]")].flatMap((place) 
             else found.push({
                 kind: mark.role === "mark" ? mark.marktype : mark.role, text: item.text, tip: item.tooltip,
                 shape: item.shape, colour: item.fill ?? item.stroke, opacity: item.opacity ?? 1,
+                dash: item.strokeDash?.join(" "),
                 left: x + box.x1, right: x + box.x2, x: x + (box.x1 + box.x2) / 2, y: y + (box.y1 + box.y2) / 2,
             });
         }
@@ -187,6 +188,8 @@ def test_the_legend_of_many_lines_is_complete(page: Page, address: str, client: 
     height = page.locator(".drawing canvas").evaluate("canvas => canvas.clientHeight")
     labels = [mark["y"] for mark in chart if mark["kind"] == "legend-label"]
     assert (len(labels), max(labels) + top < height) == (21, True)
+    looks = [(mark["colour"], mark["dash"]) for mark in chart if mark["kind"] == "legend-symbol"]
+    assert (len(set(looks)), len({colour for colour, _ in looks})) == (21, 8)
 
 
 @pytest.mark.usefixtures("runs")

@@ -132,6 +132,26 @@ def test_an_own_statement_is_kept_until_a_choice_replaces_it(page: Page, address
     expect(page.locator("#q")).to_have_value("SELECT count(*) FROM incidents LAST 7d")
 
 
+def test_what_a_choice_or_a_completion_writes_over_can_be_undone(page: Page, address: str) -> None:
+    page.goto(f"{address}/query")
+    page.fill("#q", "")
+    page.locator("#q").press_sequentially("SELECT max(durat")
+    page.press("#q", "Tab")
+    page.press("#q", "Control+z")
+    expect(page.locator("#q")).to_have_value("SELECT max(durat")
+    choice(page, "Of").select_option("incidents")
+    expect(choice(page, "Of")).to_be_focused()
+    expect(page.locator("#q")).to_have_value("SELECT count(*) FROM incidents LAST 7d")
+    page.press("#q", "Control+z")
+    expect(page.locator("#q")).to_have_value("SELECT max(durat")
+
+
+def test_the_dropdowns_show_a_statement_without_top(page: Page, address: str) -> None:
+    page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+BY+job+EVERY+1d+LAST+7d")
+    expect(choice(page, "By")).to_have_value("job")
+    expect(choice(page, "Every")).to_have_value("1d")
+
+
 def test_jobs_and_runs_in_a_result_are_links(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
     client.post("/api/v1/heartbeat/alpha/start")
     client.post("/api/v1/heartbeat/alpha/log", data="halfway")
