@@ -102,6 +102,6 @@ def _param(text: str) -> tuple[str, object]:
 
 
 def _seconds(text: str) -> float:
-    if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
+    if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)) or not float(match[1]):
         raise argparse.ArgumentTypeError("not a time such as 90s, 30m or 2h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]

@@ -123,6 +123,12 @@ def test_a_command_that_takes_too_long_is_stopped(
     assert run["timeline"][-1]["message"] == "stopped: it took longer than 0.3 s"
 
 
+@pytest.mark.parametrize("time", ["0", "0.0s", "2x", "-1", ""])
+def test_a_time_limit_that_is_none_is_an_error(machine: Machine, time: str) -> None:
+    done = machine.obs("run", "photos", f"--timeout={time}", "--", "true")
+    assert (done.returncode, b"not a time such as 90s" in done.stderr) == (2, True)
+
+
 def test_a_process_in_the_background_does_not_keep_the_run_open(machine: Machine, runs: Runs) -> None:
     script = "exec 3<&0; (read -r line; echo late; echo more) <&3 & echo done"
     process = machine.start("run", "photos", "--", "sh", "-c", script, stdin=subprocess.PIPE)
