@@ -87,9 +87,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     sorted_by = [expression for expression, _ in plan.order]
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
-        advice = (
-            "Write an aggregate, such as max(duration_ms), or WHERE to choose rows." if expression is having else None
-        )
+        advice = "Write an aggregate, such as max(x), or WHERE to choose rows." if expression is having else None
         _check_grouped(expression, frozenset(groups), advice)
     late = sorted_by if plan.is_ordered_last else []
     late += [having] if plan.is_derived and having is not None else []
@@ -205,8 +203,10 @@ def _check_grouped(expression: Checked, groups: Set[Checked], advice: str | None
     if isinstance(expression, Read):
         name = expression.column.name
         message = f"{name} is neither inside an aggregate nor in BY."
-        of_time = "Write max(time), or no *. With EVERY, the first column is t, where the bucket starts."
+        of_time = "Write min(time) or max(time). With EVERY, the first column is t, where the bucket starts."
         hint = advice or (of_time if name == "time" else f"Add BY {name}, or write last({name}).")
+        if expression.span.end - expression.span.start == len("*"):
+            hint = "Write the columns of BY, and aggregates, instead of *."
         raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
     for argument in expression.arguments if isinstance(expression, Apply) else ():
         _check_grouped(argument, groups, advice)
