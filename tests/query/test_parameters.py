@@ -184,6 +184,13 @@ def test_a_text_only_equals_itself(send: Any, value: str) -> None:
     assert found == [[job] for job in ("backup", "mail", "report/weekly") if job == value]
 
 
+@pytest.mark.parametrize("condition", [":x = 'all' OR job = :x", "job LIKE :x", "job CONTAINS :x", ":x IS NULL"])
+@pytest.mark.parametrize("value", ["job", "host", "*job*", "%job%"])
+def test_a_text_may_be_what_would_hardly_be_written(send: Any, condition: str, value: str) -> None:
+    """Such as the name of a column: somebody has typed it into a field of another program."""
+    assert send(f"SELECT count(*) FROM runs WHERE {condition} LAST 1d", {"x": value})["rows"] in ([[0]], [[6]])
+
+
 def test_values_of_different_types_are_not_confused(send: Any) -> None:
     for value in (1, True, 1.0, "1", None, 0, False):
         ((found,),) = send("SELECT :value AS v FROM runs WHERE id = 1 LAST 1d", {"value": value})["rows"]

@@ -82,7 +82,8 @@ def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
     if token.text[0] == "'":
         return text(token)
     if token.text[0] == ":":
-        return _literal(token, _sent(token, (str, int, float, bool, type(None)), "a text, a number, a boolean or null"))
+        sent = _sent(token, (str, int, float, bool, type(None)), "a text, a number, a boolean or null")
+        return replace(_literal(token, sent), is_sent=True)
     if token.text[0].isdecimal():
         return number(token)
     constant = token.text.upper()

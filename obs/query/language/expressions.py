@@ -173,11 +173,7 @@ _FORMS: Mapping[Family, type] = {  # what an argument has to be, where an expres
 }
 _LENGTHS = {Family.LENGTH, Family.WIDTH}
 _PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
-    Family.REGEX: (
-        regular_expression,
-        "regular expression",
-        "'.*' matches any text. RE2 has no back references and no look-around.",
-    ),
+    Family.REGEX: (regular_expression, "regular expression", "'.*' is any text. RE2 has no look-around."),
     Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
 }
 """For each kind of pattern: what reads it, what an error calls it, and a hint."""
@@ -283,7 +279,7 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         if isinstance(argument, Literal) and argument.value is None:
             raise mismatch(argument.span, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
     first, *others = arguments
-    for other in others:
+    for other in others[:1] if node.operator == "between" else others:
         habits.check_possible(first, other, node.operator)
         habits.check_possible(other, first, node.operator)
     if node.operator in habits.EQUALITY:
@@ -370,7 +366,7 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
             raise mismatch(right.span, message[0].upper() + message[1:], ["a duration"])
         return Apply(node.span, operator, arguments, type_)
     _check_numbers(operator, arguments)
-    if operator == "/" and isinstance(right, Literal) and right.type is Type.DURATION is not left.type:
+    if (operator, right.type) == ("/", Type.DURATION) and isinstance(left, Aggregate) and left.name == "count":
         raise mismatch(node.span, "This is a number for each millisecond.", hint="Write rate(count(*), 1d).")
     quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
     return Apply(node.span, operator, arguments, quotient if operator == "/" else _common_type(arguments))

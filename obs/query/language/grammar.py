@@ -120,7 +120,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     word = rf"(?!{_words(*sorted(RESERVED))})[^\W\d]\w*+"
     column = rf"{word}(?!\s*\()|{QUOTED_NAME}"
     unit = _words(*sorted(actions.UNITS_MS, key=len, reverse=True))
-    divisor = r"(?:(?<=/)|(?<=/ ))\d*000(?![\w.])"  # without a unit, which stands for a name: duration_ms / 1000 s
+    divisor = r"(?:(?<=/)|(?<=/ ))\d*000(?![\w.]|\s+ms)"  # the unit after it stands for a name: duration_ms / 1000 s
     number = rf"{divisor}|\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
     value = rf"{QUOTED_TEXT}|{number}|{PARAMETER}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
     values = ("a column", "a number", "a text in single quotes", "TRUE", "FALSE", "NULL")

@@ -5,12 +5,12 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from obs import times
 from obs.query.language.errors import mismatch
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Read
 from obs.query.language.scan import RESERVED
 from obs.sources import Type
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 _FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for, in each part of the file
@@ -22,7 +22,7 @@ FUNCTIONS, NUMBERS, SOURCES, TEXTS = (_HABITS[part] for part in ("functions", "n
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _PARTIAL_DAY = re.compile(r"\d{4}(-\d\d){0,2}")
 EQUALITY = ("=", "!=", "in")
-_UNITS = (times.SECOND_MS, times.MINUTE_MS, times.HOUR_MS, times.DAY_MS)
+_UNITS = (SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS)
 _PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
     "weekday": (range(1, 8), "1 for Monday to 7 for Sunday"),
     "hour": (range(24), "0 to 23"),
@@ -81,18 +81,18 @@ def has_no_unit(expression: Checked) -> bool:
 def check_unquoted(arguments: Sequence[Checked], columns: Collection[str]) -> None:
     """Raises OqlError where a text stands for the column of this name: first, and beside no column."""
     match arguments:
-        case [Literal(value=str(name)) as first, *others] if name in columns:
+        case [Literal(value=str(name)) as first, *others] if name in columns and not first.is_sent:
             if all(isinstance(each, Literal) for each in others):
                 raise mismatch(first.span, "This is a text, not a column.", hint=f"Remove the quotes: {name}.")
 
 
 def check_wildcards(operator: str, pattern: Literal) -> None:
     """Raises OqlError where a wildcard of another language stands in a pattern."""
-    text = str(pattern.value)
-    if operator in ("like", "ilike") and "%" not in text and (text.startswith("*") or text.endswith("*")):
+    text = "" if pattern.is_sent else str(pattern.value)
+    if operator in ("like", "ilike") and re.fullmatch(r"\*[^*%]+\*?|[^*%]+\*", text):
         hint = f"Write % for any characters: '{text.replace('*', '%')}'."
         raise mismatch(pattern.span, "* stands for itself.", hint=hint)
-    if operator == "contains" and re.fullmatch(r"([%*]).+\1", text):
+    if operator == "contains" and re.fullmatch(r"([%*])[^%*]+\1", text):
         raise mismatch(pattern.span, f"{text[0]} stands for itself.", hint=f"Write the text alone: '{text[1:-1]}'.")
 
 
@@ -101,9 +101,9 @@ def check_range(compared: Checked, first: Checked, last: Checked) -> None:
     hint = "Write the smaller one first."
     match compared, first, last:
         case Apply(name=name), Literal(value=int(low)), Literal(value=int(high)) if name in _PARTS and low > high:
-            hint = f"Write {name}(time) >= {low} OR {name}(time) <= {high}."
-        case _, Literal(value=int(low), type=Type.TIME), Literal(value=int(high)) if low >= high:
-            hint += " For one day, write date(time) = '2026-06-21'."
+            hint = f"Write ({name}(time) >= {low} OR {name}(time) <= {high})."
+        case _, Literal(value=int(low), type=Type.TIME), Literal(value=int(high)) if low == high and not low % DAY_MS:
+            hint = "For one day, write date(time) = '2026-06-21'."
         case _, Literal(value=int() | float() as low), Literal(value=int() | float() as high) if low > high:
             pass
         case _:

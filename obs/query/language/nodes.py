@@ -34,6 +34,7 @@ class Literal(Node):
 
     value: str | int | float | bool | None  # times are milliseconds since the epoch, durations milliseconds
     type: Type | None = None
+    is_sent: bool = field(default=False, compare=False)  # whether it is the value of a parameter
 
 
 @dataclass(frozen=True, slots=True)
