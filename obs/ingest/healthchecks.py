@@ -57,7 +57,7 @@ class HealthchecksProtocol(HeartbeatProtocol):
         secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")
         if not UUID_PATTERN.fullmatch(secret):
             name, _, action = rest.rpartition("/")
-            if (not name and rest[:1] != "/") or (action not in _ACTIONS and not _EXIT_STATUS.fullmatch(action)):
+            if "/" not in rest or (action not in _ACTIONS and not _EXIT_STATUS.fullmatch(action)):
                 name, action = rest, ""
             job = read_name_in_path(name)
         else:

@@ -110,6 +110,20 @@ def test_the_connection_of_a_query_that_failed_is_closed(reader: Reader, path: P
     assert _number(reader, path) == 1
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list the files of a process")
+def test_a_damaged_file_is_closed(reader: Reader, path: Path) -> None:
+    path.write_bytes(b"no database" * 1_000)
+    request = QueryRequest("SELECT count(*) FROM runs LAST 1h", path, 1_782_000_000_000, LIMITS)
+    with pytest.raises(ServiceError) as caught:
+        Engine(SOURCES, reader).run(request)
+    assert caught.value.status == 503
+    assert path.name not in _open_files()
+
+
+def _open_files() -> list[str]:
+    return [link.readlink().name for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+
+
 class _Service:
     """The service's end of a connection to a query process: sends `requests`, and then none for a while."""
 
@@ -133,8 +147,7 @@ class _Service:
         self.responses.append(response)
 
     def _is_open(self) -> bool:
-        names = [link.readlink().name for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-        return self.path.name in names
+        return self.path.name in _open_files()
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list the files of a process")

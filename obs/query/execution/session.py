@@ -43,7 +43,7 @@ _CALLED = (  # the functions that a query may call
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
-_PRAGMAS = ("data_version", "schema_version", "shrink_memory", "temp_store")  # FTS5 asks for the first one
+_PRAGMAS = ("cache_size", "data_version", "mmap_size", "schema_version", "shrink_memory", "temp_store")
 _PERMITTED = {
     (sqlite3.SQLITE_SELECT, None),
     *((sqlite3.SQLITE_FUNCTION, name) for name in _CALLED),
@@ -147,9 +147,6 @@ class _Opened:
         self.timelines: Sequence[Timeline] = ()
         self._permitted: object = None
         connection.row_factory = None
-        # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
-        for pragma in ("mmap_size = 0", "cache_size = -2000"):
-            connection.execute(f"PRAGMA {pragma}")
         for limit, value in _SQLITE_LIMITS.items():
             connection.setlimit(limit, value)
         of_query = (
@@ -172,7 +169,10 @@ class _Opened:
         self.zone = plan.timezone
         self.timelines = [scan.timeline for scan in scans if scan.timeline is not None]
         execute = self.connection.execute
-        execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
+        temp_store = "DEFAULT" if limits.may_spill else "MEMORY"
+        # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
+        for pragma in ("mmap_size = 0", "cache_size = -2000", f"temp_store = {temp_store}"):
+            execute(f"PRAGMA {pragma}")
         execute("BEGIN")
         tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
         permitted = (tables, *execute("PRAGMA schema_version"))

@@ -322,7 +322,7 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         if is_after and isinstance(text, Literal):
             hint = "Write the column again: job LIKE 'a%' OR job LIKE 'b%'."
         if len(arguments) > 1 and all(isinstance(each, Read) for each in arguments):
-            hint = "Write a comma between two columns."
+            hint = "Write a comma between columns of BY, and comparisons after WHERE."
         if node.operator == "not" and isinstance(text, Read):
             hint = f"Write {text.column.name} IS NULL."
         raise mismatch(text.span, "AND, OR, NOT and || take conditions.", ["a condition"], hint)

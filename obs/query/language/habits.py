@@ -137,9 +137,10 @@ def check_known(arguments: tuple[Checked, ...]) -> None:
         for argument in arguments:
             if known and isinstance(argument, Literal) and argument.value not in known:
                 quoted, words = [f"'{text}'" for text in known], re.split(r" *[|,] *", str(argument.value))
-                meant = TEXTS.get(words[0].lower())
-                use = f"Use '{meant}'." if meant in known else f"It is one of {', '.join(quoted)}."
-                hint = f"Write {column.name} IN ({str(words)[1:-1]})." if len(words) > 1 else None
+                meant = [TEXTS.get(word.lower(), word) for word in words]
+                use = f"Use '{meant[0]}'." if meant[0] in known else f"It is one of {', '.join(quoted)}."
+                several = len(meant) > 1 and {*meant} <= {*known}
+                hint = f"Write {column.name} IN ({str(meant)[1:-1]})." if several else None
                 error = mismatch(argument.span, f"{column.name} is never {argument.value!r}.", quoted, hint)
                 error.known, error.advice = quoted, use
                 raise error
