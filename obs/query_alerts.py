@@ -45,7 +45,7 @@ class QueryAlerts:
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
             known = None if alert_id is None else store.alert(db, alert_id)
             alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
-            if known and known == replace(alert, pending=known.pending, last_error=known.last_error):
+            if known and replace(known, **fields) == known:
                 return known
             if known:
                 open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)

@@ -150,7 +150,8 @@ def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Check
     items: list[tuple[str, Checked, nodes.Span]] = []
     for item in written:
         checked, alias = scope.check(item.expression), item.alias
-        habits.check_unquoted([checked] if alias is None else [], scope.source.by_name())
+        if alias is None:  # one with a name may be a label
+            habits.check_unquoted([checked], scope.source.by_name())
         if alias is None and isinstance(item.expression, nodes.Name) and item.expression.name in named:
             alias = item.expression  # what has a name keeps it
         if alias is not None:
