@@ -29,6 +29,7 @@ from obs.times import DAY_MS, HOUR_MS
 _INDEXING_SECONDS = 20.0  # at most for one organization, so that a burst in it does not delay the others
 _HEALTHY_SECONDS = 60  # the sweep and the deliveries work if they have finished in this time
 _CLOCK_SECONDS = 1.0  # how often the wall clock is checked for having been set back
+_PURGES = (upkeep.delete_before, tenancy_store.delete_audit_before, incidents.delete_before, outbox.delete_before)
 _log = logging.getLogger(__name__)
 
 
@@ -66,14 +67,9 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     def purge(org: Org) -> None:
         now_ms = sweeper.clock.retention_ms()
         cutoff = now_ms - retention_days * DAY_MS
-        for delete in (
-            partial(annotations.delete_past_retention, cutoff=now_ms),
-            partial(upkeep.delete_before, cutoff=cutoff),  # jobs stay, so silent ones are seen
-            partial(tenancy_store.delete_audit_before, cutoff=cutoff),
-            partial(incidents.delete_incidents_before, cutoff=cutoff),
-            partial(outbox.delete_before, cutoff=cutoff),
-        ):
-            in_batches(databases, org, delete, share=BACKGROUND_SHARE)
+        in_batches(databases, org, partial(annotations.delete_past_retention, cutoff=now_ms), share=BACKGROUND_SHARE)
+        for delete in _PURGES:  # jobs stay, so silent ones are seen
+            in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
 
     roll_up = partial(heartbeats.roll_up, databases, retention_days=retention_days)
     return {

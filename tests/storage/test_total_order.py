@@ -52,7 +52,7 @@ STEPS: dict[str, tuple[Step, list[str]]] = {
     "runs of jobs": (lambda db, limit: jobs.delete_jobs(db, limit, IDS), ["events"]),
     "jobs": (lambda db, limit: jobs.delete_jobs(db, limit, IDS), ["events", "runs"]),
     "rolled up hours": (lambda db, limit: rollups.forget_before(db, 10, limit), ["runs"]),
-    "incidents": (lambda db, limit: alerts.delete_incidents_before(db, limit, LATER), []),
+    "incidents": (lambda db, limit: alerts.delete_before(db, limit, LATER), []),
     "deliveries": (lambda db, limit: outbox.delete_before(db, limit, LATER), []),
     "annotations": (lambda db, limit: annotations.delete_past_retention(db, limit, MUCH_LATER), []),
     "audit log": (lambda db, limit: tenancy.delete_audit_before(db, limit, LATER), []),

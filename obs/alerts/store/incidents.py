@@ -164,4 +164,4 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
 count_open = partial(count_rows, table="incidents", condition="ended_at IS NULL")
 save = partial(save_row, table="incidents")  # IntegrityError: one of the same job, kind and host is open
 _IS_OLD = "started_at < :cutoff AND ended_at < :cutoff"
-delete_incidents_before = partial(delete_oldest, table="incidents", time="started_at", condition=_IS_OLD)
+delete_before = partial(delete_oldest, table="incidents", time="started_at", condition=_IS_OLD)
