@@ -26,6 +26,7 @@ blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _NUMBER = f"<{ROW_ID}:number>"
 _INCIDENTS_SHOWN = 200
 _DELIVERIES_SHOWN = 100
+_WORDS = {"events": EVENTS, "default_events": FILTER_DEFAULTS["events"]}
 _ALERT_FIELDS = ("query", "operator", "threshold", "for", "every", "no_data")
 
 
@@ -73,16 +74,9 @@ def page(form: forms.Form | None = None) -> str:
     if form is None and number is not None:
         form = forms.Form(_shown(services().alerts.channel(caller.org, number)))
     with caller.read() as db:
-        deliveries, query_alerts = outbox.page(db, _DELIVERIES_SHOWN), rules.alerts(db)
-    return render_template(
-        "alerts.html",
-        form=form or forms.Form({"secret": secrets.token_urlsafe(32)}),
-        channels=services().alerts.channels(caller.org),
-        deliveries=deliveries,
-        query_alerts=query_alerts,
-        events=EVENTS,
-        default_events=FILTER_DEFAULTS["events"],
-    )
+        shown = {"deliveries": outbox.page(db, _DELIVERIES_SHOWN), "query_alerts": rules.alerts(db)}
+    channels, form = services().alerts.channels(caller.org), form or forms.Form({"secret": secrets.token_urlsafe(32)})
+    return render_template("alerts.html", form=form, channels=channels, **shown, **_WORDS)
 
 
 @blp.post("")
