@@ -37,18 +37,10 @@ def page(form: forms.Form | None = None) -> tuple[str, int]:
         problems["end"] = "Must not be before the start."
     with caller.read() as db:
         shown = page_of("annotations", query, partial(store.page, db, caller.now_ms), "start_time", "id")
-        prefixes = store.prefixes(db, caller.now_ms)
-    html = render_template(
-        "annotations/page.html",
-        annotations=shown["annotations"],
-        prefixes=prefixes,
-        filters=forms.Form(filters, problems),
-        is_filtered=any(filters.values()),
-        longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
-        older=shown["next_cursor"] and {**filters, "cursor": shown["next_cursor"]},
-        form=form or forms.Form({}),
-    )
-    return html, 422 if problems else 200
+        shown["prefixes"] = store.prefixes(db, caller.now_ms)
+    shown |= {"filters": forms.Form(filters, problems), "is_filtered": any(filters.values())}
+    shown["longest_to_end_ms"] = WEEK_MS  # ended by mistake, an old point would tint every chart
+    return render_template("annotations/page.html", form=form or forms.Form({}), **shown), 422 if problems else 200
 
 
 @blp.post("")
