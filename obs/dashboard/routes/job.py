@@ -48,7 +48,8 @@ def page(**refused: forms.Form) -> str:
         runs = page_of("runs", {"limit": _RUNS_SHOWN, "cursor": cursor}, read, "started_at", "id")
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
-        found = {
+        found: dict[str, Any] = {
+            "incidents_shown": incidents,
             "errors": store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS}),
             "loose_events": job_store.loose_events(db, job.id, limit=20),
             "hosts": expectations.streams_of(db, job.id),
@@ -59,23 +60,17 @@ def page(**refused: forms.Form) -> str:
     until_ms = now_ms if job.overdue else job.last_heartbeat_at or job.created_at
     first_ms = job.first_heartbeat_at or job.created_at
     missed = schedules.missed_by_day(schedules.due(job), results, days, first_ms, until_ms)
+    found |= {"job": job, "windows": windows, "span": span, "start": start, "slow_ms": slow_ms}
     return render_template(
         "job/page.html",
-        job=job,
-        windows=windows,
         ping_url=services().heartbeats.ping_url(caller, job.id, creates=False) if is_admin(caller) else None,
-        runs=runs["runs"],
-        slow_ms=slow_ms,
-        earlier=runs["next_cursor"],
-        incidents_shown=incidents,
-        span=span,
-        start=start,
         calendar=drawings.calendar(results, missed, drawings.day_of(first_ms, zone), today),
         pin=refused.get("pin") or forms.Form(schedules.form_values(job)),
         pause=refused.get("pause") or forms.Form({}),
         rename=refused.get("rename") or forms.Form({"new_name": job.name}),
         version=None if refused else version,
         **found,
+        **runs,
         **_WORDS,
     )
 
