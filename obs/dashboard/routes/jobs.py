@@ -32,8 +32,7 @@ def page() -> ResponseReturnValue:
     caller = viewer()
     overview = services().overviews(caller.org).show(caller, _choice())
     if not overview.everything:
-        ingest_url = services().tenancy.ingest.url(caller.org.slug)
-        return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
+        return render_template("jobs/empty.html", key=take_new_key())
     return render_template("jobs/page.html", overview=overview, rows=_rows(caller, overview.jobs), pauses=PAUSES)
 
 

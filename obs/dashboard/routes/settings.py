@@ -45,7 +45,6 @@ def page(form: forms.Form | None = None) -> str:
         users = store.users(db, caller.org)
     return render_template(
         "settings.html",
-        ingest_url=tenancy.ingest.url(caller.org.slug),
         keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
         revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
         scopes=(*keys.SCOPES, keys.PING),
