@@ -22,11 +22,6 @@ from obs.services import services
 from obs.storage.disk import write_once
 
 _csrf = CSRFProtect()
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-_DOCS_POLICY = _POLICY.replace("style-src", "style-src 'unsafe-inline'")  # Swagger UI sets style attributes
 _PAGES = (sign_in, jobs, job, alerts, query, annotations, settings)
 
 
@@ -105,10 +100,10 @@ def _add_policy(response: Response) -> Response:
     headers = response.headers
     headers["X-Content-Type-Options"] = "nosniff"
     if response.mimetype == "text/html":
-        headers["Content-Security-Policy"] = _DOCS_POLICY if request.endpoint == "docs.page" else _POLICY
-        headers["X-Frame-Options"] = "DENY"
-        headers["Referrer-Policy"] = "same-origin"
-        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        headers.update(current_app.config["PAGE_HEADERS"])
+        if request.endpoint == "docs.page":  # Swagger UI sets style attributes
+            policy = headers["Content-Security-Policy"]
+            headers["Content-Security-Policy"] = policy.replace("style-src", "style-src 'unsafe-inline'")
     if request.path.endswith("/offline.js"):
         headers["Service-Worker-Allowed"] = "/"
     if "Cache-Control" not in headers:
