@@ -18,6 +18,7 @@ from obs.times import DAY_MS
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
 _YEAR_DAYS, _LONGEST_DAYS = 366, 31
 _TIMES = {"start_time", "end_time"}
+_filter = partial(Text, 1, 200, load_default=None)
 _TOLERANCE = ma.validate.Range(1, 1000, error="Must be from {min} to {max}.")
 _UUID = ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8.")
 
@@ -141,15 +142,11 @@ class RunPageSchema(PageSchema):
     end = ma.fields.Str(load_default=None, metadata={"description": "Runs that started before then."})
 
 
-def _filter(description: str, **options: Any) -> Text:
-    return Text(1, 200, load_default=None, metadata={"description": description}, **options)
-
-
 class JobPageSchema(PageSchema):
-    q = _filter("Text that the name contains.", post_load=api.normalized)
-    prefix = _filter("Text that the name starts with; case-sensitive.", post_load=api.normalized)
+    q = _filter(metadata=about("Text that the name contains."), post_load=api.normalized)
+    prefix = _filter(metadata=about("Text that the name starts with; case-sensitive."), post_load=api.normalized)
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf((*STATES, "trouble")))
-    host, service, project = (_filter(f"The latest {name}.") for name in api.PLACE)
+    host, service, project = (_filter(metadata=about(f"The latest {name}.")) for name in api.PLACE)
 
 
 class JobPrefixSchema(Schema):
