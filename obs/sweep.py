@@ -93,8 +93,7 @@ class Sweeper:
         until = time.monotonic() + LEARNING_SECONDS
         if due := self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms):
             random.shuffle(due)
-            with self._tenancy.control.read() as db:
-                viewer_zones = store.viewer_zones(db)
+            viewer_zones = self._tenancy.control.fetch(store.viewer_zones)
             for_each_organization(self._tenancy, sweep_one, due)
 
     def judge(self, caller: Caller, incident_id: int, verdict: str | None) -> dict[str, Any]:

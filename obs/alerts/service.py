@@ -35,8 +35,7 @@ class AlertService:
         self.woken: set[Org] = set()
 
     def channels(self, org: Org) -> list[Channel]:
-        with self.tenancy.control.read() as db:
-            return channels.channels_of(db, org)
+        return self.tenancy.control.fetch(lambda db: channels.channels_of(db, org))
 
     def channel(self, org: Org, channel_id: int) -> Channel:
         """A channel of an organization. Raises ServiceError (404)."""

@@ -79,8 +79,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
     tenancy, space = services().tenancy, services().tenancy.quotas.space
     problems = {} if tenancy.control.path.exists() else {"control": "The file control.db is missing."}
     try:
-        with tenancy.control.read() as db:
-            store.credentials_version(db)
+        tenancy.control.fetch(store.credentials_version)
     except ServiceError as error:
         problems["control"] = error.message
     if problem := space.write_problem():

@@ -44,6 +44,11 @@ class DatabaseFile:
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         return (self._writer or self._open()).write(unit)
 
+    def fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """What `read` returns for a read-only connection. Raises ServiceError (503)."""
+        with self.read() as connection:
+            return read(connection)
+
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A read-only connection. Raises ServiceError (503)."""

@@ -130,6 +130,5 @@ class ServerClock:
         return before, *observe(before, now_ms, self._boot_id, boot_ms)
 
     def _stored(self) -> ClockState | None:
-        with self._control.read() as db:
-            stored = store.clock(db)
+        stored = self._control.fetch(store.clock)
         return None if stored is None else ClockState(**stored)

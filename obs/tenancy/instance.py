@@ -47,9 +47,7 @@ def open_instance(
     control = DatabaseFile(path, options)
     most_files = files_that_fit(allow_many_descriptors())
     databases = Databases(tenants, options._replace(migrations=migrations.tenant.migrations), most_files)
-    with control.read() as db:
-        organizations = store.organizations(db)
-    for org in organizations:  # the files of version 0.2 are named <slug>.db
+    for org in control.fetch(store.organizations):  # the files of version 0.2 are named <slug>.db
         try:
             databases.adopt(tenants / f"{org.slug}.db", org)
         except ServiceError as error:  # it does not affect the other organizations

@@ -63,8 +63,7 @@ class KeyRing:
 
     def keys_of(self, org: Org) -> list[store.Key]:
         """All keys of `org`, the oldest first. Raises ServiceError (503)."""
-        with self._control.read() as db:
-            found, last = store.keys_of(db, org), self._last_used
+        found, last = self._control.fetch(lambda db: store.keys_of(db, org)), self._last_used
         return [replace(key, last_used_at=last.get(key.id, key.last_used_at)) for key in found]
 
     def flush_last_used(self) -> None:

@@ -140,8 +140,7 @@ class Quotas:
 
     def watch(self) -> None:
         self.space.watch()
-        with self.control.read() as db:
-            own = store.own_limits(db)
+        own = self.control.fetch(store.own_limits)
         self._limits = {org_id: {**self._defaults, **limits} for org_id, limits in own.items()}
         now_ms = self.clock()
         while self._reached:

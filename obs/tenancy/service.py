@@ -38,8 +38,7 @@ def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
 
 
 def find_organization(tenancy: Tenancy, slug: str) -> Org:
-    with tenancy.control.read() as db:
-        return _known(store.organization(db, slug), slug)
+    return _known(tenancy.control.fetch(lambda db: store.organization(db, slug)), slug)
 
 
 @contextmanager
@@ -188,8 +187,7 @@ def change_user(
 
 
 def find_user(tenancy: Tenancy, name: str) -> store.User | None:
-    with tenancy.control.read() as db:
-        return next(iter(store.users(db, name=name)), None)
+    return next(iter(tenancy.control.fetch(lambda db: store.users(db, name=name))), None)
 
 
 def has_password(user: store.User | None, password: str) -> bool:
@@ -221,8 +219,7 @@ def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **
 def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
     """The session of `token`, or None. Its expiry moves with its use, stored at most once an hour."""
     now_ms = tenancy.clock()
-    with tenancy.control.read() as db:
-        found = next(iter(store.sessions(db, now_ms, token=token)), None)
+    found = next(iter(tenancy.control.fetch(lambda db: store.sessions(db, now_ms, token=token))), None)
     if found is not None and now_ms - found.last_seen_at >= HOUR_MS:
         try:
             tenancy.control.write(lambda db: store.extend_session(db, found.id, now_ms + SESSION_MS, now_ms))

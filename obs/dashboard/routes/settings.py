@@ -41,8 +41,7 @@ def page(form: forms.Form | None = None) -> str:
     for rate in ("max_heartbeats_per_minute", "query_rate_per_minute"):
         used[rate] = caller.tenancy.quotas.rates.used((caller.org, rate), caller.now_ms)
     known = tenancy.keyring.keys_of(caller.org)
-    with tenancy.control.read() as db:
-        users = store.users(db, caller.org)
+    users = tenancy.control.fetch(lambda db: store.users(db, caller.org))
     return render_template(
         "settings.html",
         keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
@@ -134,6 +133,5 @@ def download() -> Response:
 
 def _sessions(caller: Caller) -> dict[int, store.Session]:
     """The sessions that `caller` can see and end, by their ids: an admin all, others their own."""
-    with caller.tenancy.control.read() as db:
-        found = store.sessions(db, caller.now_ms, caller.org)
+    found = caller.tenancy.control.fetch(lambda db: store.sessions(db, caller.now_ms, caller.org))
     return {one.id: one for one in found if is_admin(caller) or one.name == caller.actor.name}

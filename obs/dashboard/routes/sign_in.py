@@ -67,8 +67,7 @@ def _by_key(key: str) -> ResponseReturnValue:
 def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link: a page with one button. Programs that only fetch the link do not use it up."""
     tenancy = services().tenancy
-    with tenancy.control.read() as db:
-        org = store.find_sign_in_link(db, token, tenancy.clock())
+    org = tenancy.control.fetch(lambda db: store.find_sign_in_link(db, token, tenancy.clock()))
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
     if org is None or not service.use_sign_in_link(tenancy, token):
