@@ -46,15 +46,13 @@ def list_checks(version: str) -> dict[str, Any]:
 @operation(blp, "GET /<check>", "query:read")
 def get_check(version: str, check: str) -> dict[str, Any]:
     """Get a job as a check, by the UUID of its ping URL or by its unique_key"""
-    with caller().read() as db:
-        return _check(_job(db, check), version, store.jobs_with_open_runs(db))
+    return caller().fetch(lambda db: _check(_job(db, check), version, store.jobs_with_open_runs(db)))
 
 
 @operation(blp, "GET /<check>/pings/", "query:read")
 def list_pings(check: str, **_: str) -> dict[str, Any]:
     """List the last 100 runs of a job as pings, the newest first"""
-    with caller().read() as db:
-        runs = store.runs_of(db, _job(db, check).id, limit=100)
+    runs = caller().fetch(lambda db: store.runs_of(db, _job(db, check).id, limit=100))
     pings = (
         {"type": _TYPES.get(run.status, "start"), "date": format_ms(run.ended_at or run.started_at), "n": run.id}
         | {"rid": run.run_id, "duration": run.duration_ms and run.duration_ms / 1000, **_UNKNOWN}
@@ -70,8 +68,7 @@ def list_flips(query: dict[str, int | None], check: str, **_: str) -> list[dict[
     seconds limits the list to the last so many seconds; start and end are seconds since 1970.
     """
     now = caller().now_ms // 1000
-    with caller().read() as db:
-        found = incidents(db, limit=100, job_id=_job(db, check).id)
+    found = caller().fetch(lambda db: incidents(db, limit=100, job_id=_job(db, check).id))
     down = [(one.started_at, one.ended_at or MAX_MS) for one in found if one.kind is not IncidentKind.TOO_OFTEN]
     flips = {flip for start, end in down for flip in ((start, 0), (end, 1))}
     first = max(query["start"] or 0, 0 if query["seconds"] is None else now - query["seconds"])

@@ -193,8 +193,7 @@ def test_channel(channel_id: int) -> Answer:
 @operation(blp, "GET /incidents", "query:read", IncidentListSchema, query=IncidentPageSchema)
 def list_incidents(page: dict[str, Any]) -> dict[str, Any]:
     """List incidents, newest start first"""
-    with caller().read() as db:
-        return page_of("incidents", page, partial(incidents.page, db), "started_at", "id")
+    return caller().fetch(lambda db: page_of("incidents", page, partial(incidents.page, db), "started_at", "id"))
 
 
 @operation(blp, f"POST {_INCIDENT}/acknowledge", "admin", IncidentSchema, errors=(404, 409))
@@ -215,8 +214,7 @@ def judge_incident(fields: dict[str, str], incident_id: int) -> dict[str, Any]:
 @operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)
 def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
     """List deliveries, newest first"""
-    with caller().read() as db:
-        return page_of("deliveries", page, partial(outbox.page, db), "id")
+    return caller().fetch(lambda db: page_of("deliveries", page, partial(outbox.page, db), "id"))
 
 
 @operation(blp, f"POST /deliveries/<{ROW_ID}:delivery_id>/retry", "admin", DeliverySchema, errors=(404,))
@@ -231,8 +229,7 @@ def retry_delivery(delivery_id: int) -> outbox.Delivery:
 @operation(blp, "GET /alerts", "query:read", list_of("alerts", AlertSchema))
 def list_alerts() -> dict[str, Any]:
     """List the alerts on queries"""
-    with caller().read() as db:
-        return {"alerts": rules.alerts(db)}
+    return {"alerts": caller().fetch(rules.alerts)}
 
 
 @operation(blp, "POST /alerts", "admin", AlertSchema, status=201, body=AlertRequestSchema, errors=(409,))
@@ -244,8 +241,7 @@ def create_alert(fields: dict[str, Any]) -> Alert:
 @operation(blp, f"GET {_ALERT}", "query:read", AlertSchema, errors=(404,))
 def get_alert(alert_id: int) -> Alert:
     """Get an alert on a query"""
-    with caller().read() as db:
-        return rules.alert(db, alert_id)
+    return caller().fetch(lambda db: rules.alert(db, alert_id))
 
 
 @operation(blp, f"PUT {_ALERT}", "admin", AlertSchema, body=AlertChangesSchema, errors=(404, 409))

@@ -55,8 +55,7 @@ def list_prefixes() -> dict[str, Any]:
 
     A prefix is a name up to and including its first slash, or the whole name without one.
     """
-    with caller().read() as db:
-        counts = store.prefixes(db, caller().now_ms)
+    counts = caller().fetch(lambda db: store.prefixes(db, caller().now_ms))
     return {"prefixes": [{"prefix": prefix, "count": count} for prefix, count in counts]}
 
 

@@ -57,5 +57,4 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 
 
 def get(caller: Caller, annotation_id: int) -> rules.Annotation:
-    with caller.read() as db:
-        return store.find(db, annotation_id, caller.now_ms)
+    return caller.fetch(lambda db: store.find(db, annotation_id, caller.now_ms))

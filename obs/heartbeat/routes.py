@@ -30,8 +30,7 @@ _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "
 @operation(jobs_blp, "GET", "query:read", list_of("jobs", schemas.JobSchema, paged=True), query=schemas.JobPageSchema)
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     """List jobs by name, with their states at the time of the request"""
-    with caller().read() as db:
-        return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), "name")
+    return caller().fetch(lambda db: page_of("jobs", page, partial(store.jobs, db, caller().now_ms), "name"))
 
 
 @operation(
@@ -127,8 +126,7 @@ def get_run(number: int) -> dict[str, Any]:
 @operation(maintenance_blp, "GET", "query:read", list_of("maintenance_windows", _WINDOW))
 def list_windows() -> dict[str, Any]:
     """List maintenance windows, the latest start first"""
-    with caller().read() as db:
-        return {"maintenance_windows": maintenance.windows(db)}
+    return {"maintenance_windows": caller().fetch(maintenance.windows)}
 
 
 @operation(maintenance_blp, "POST", "admin", _WINDOW, status=201, body=_WINDOW)
@@ -152,7 +150,6 @@ def delete_window(window_id: int) -> None:
 @metrics_blp.doc(responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 def get_metrics() -> Response:
     """Get the jobs as metrics for Prometheus"""
-    with caller().read() as db:
-        jobs = store.metrics(db, caller().now_ms)
+    jobs = caller().fetch(lambda db: store.metrics(db, caller().now_ms))
     text = current_app.jinja_env.get_template("metrics.txt").render(jobs=jobs, outcomes=OUTCOMES, trouble=TROUBLE)
     return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -122,8 +122,7 @@ class HeartbeatService:
             return known_job(db, new_name, caller.now_ms), is_new
 
         if uuid is not None:
-            with caller.read() as db:
-                check(db)  # a change that is refused must not claim the UUID
+            caller.fetch(check)  # a change that is refused must not claim the UUID
             tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
         changed = caller.write(unit)
         self.queue.note(caller.org)
@@ -139,8 +138,7 @@ class HeartbeatService:
             jobs.set_ping_uuid(db, job_id, str(uuid4()), replaces=uuid if owner else None)
             return jobs.ping_uuid(db, job_id)
 
-        with caller.read() as db:
-            uuid = jobs.ping_uuid(db, job_id)
+        uuid = caller.fetch(lambda db: jobs.ping_uuid(db, job_id))
         owner = uuid and caller.tenancy.keyring.organization_of_ping_url(uuid)
         if owner != caller.org:
             try:
@@ -175,19 +173,16 @@ class HeartbeatService:
                 self._end_bands(db, name, caller.now_ms)
             return jobs.delete_jobs(db, few, list(chosen))
 
-        with caller.read() as db:
-            found = remaining = len(jobs.with_prefix(db, prefix))
+        found = remaining = len(caller.fetch(lambda db: jobs.with_prefix(db, prefix)))
         if not dry_run:
             caller.write(lambda db: audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_JOBS, f"{prefix}*"))
             in_batches(caller.tenancy.databases, caller.org, delete, share=_DELETING_SHARE, seconds=_DELETING_SECONDS)
             self.queue.note(caller.org)
-            with caller.read() as db:
-                remaining = len(jobs.with_prefix(db, prefix))
+            remaining = len(caller.fetch(lambda db: jobs.with_prefix(db, prefix)))
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
     def open_windows(self, caller: Caller) -> list[maintenance.MaintenanceWindow]:
-        with caller.read() as db:
-            return maintenance.windows(db, caller.now_ms)
+        return caller.fetch(lambda db: maintenance.windows(db, caller.now_ms))
 
     def add_window(self, caller: Caller, fields: Mapping[str, Any]) -> maintenance.MaintenanceWindow:
         """Add a maintenance window with the fields of MaintenanceWindowSchema. Raises ServiceError (422)."""

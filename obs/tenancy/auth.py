@@ -70,6 +70,10 @@ class Caller:
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         return self.tenancy.databases.write(self.org, unit)
 
+    def fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with self.read() as db:
+            return read(db)
+
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         return self.tenancy.databases.read(self.org)
 
