@@ -37,10 +37,8 @@ def moment(moment_ms: int | None, *, to_the_second: bool = False) -> Markup:
     return Markup(f'<time datetime="{iso}" title="{utc}"{attribute}>{utc}</time>')  # noqa: S704 - made of numbers
 
 
-def ago(moment_ms: int | None, now_ms: int) -> Markup:
+def ago(moment_ms: int, now_ms: int) -> Markup:
     """How long ago, or in how long: ``3 min ago``, ``in 5 h``. The page's script keeps it current by its title."""
-    if moment_ms is None:
-        return Markup("")
     away_ms, words = abs(now_ms - moment_ms), "just now"
     if away_ms >= 5 * SECOND_MS:
         smallest_ms = next(unit_ms for unit_ms in (HOUR_MS, MINUTE_MS, SECOND_MS) if away_ms >= unit_ms)
