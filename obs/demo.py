@@ -75,8 +75,7 @@ def _fill(alerts: AlertService, org: Org, now_ms: int, zones: Sequence[str]) -> 
             tenancy.databases.write(org, partial(_record, list(sent)))
             if has_incidents or end in middles or end == now_ms:
                 sweep(alerts, org, Reading(end), zones, lambda _: [], math.inf)
-                with tenancy.databases.read(org) as db:
-                    has_incidents = bool(incidents.open_incidents(db))
+                has_incidents = bool(tenancy.databases.fetch(org, incidents.open_incidents))
 
 
 def _record(sent: Sequence[tuple[str, Heartbeat]], db: sqlite3.Connection) -> None:

@@ -107,8 +107,7 @@ class QueryAlerts:
     def _evaluate_due(self, org: Org) -> None:
         last_write = self._tenancy.databases.last_write(org)
         if org not in self._known or self._known[org][0] != last_write:
-            with self._tenancy.databases.read(org) as db:
-                self._known[org] = last_write, store.alerts(db)
+            self._known[org] = last_write, self._tenancy.databases.fetch(org, store.alerts)
         until = self._monotonic() + _RUN_SECONDS
         for alert in sorted(self._known[org][1], key=lambda one: self._due_at.get((org, one.id), 0)):
             now_ms, due_at = self._tenancy.clock(), self._due_at.get((org, alert.id), 0)
@@ -120,8 +119,7 @@ class QueryAlerts:
 
     def _evaluate(self, org: Org, alert: Alert, now_ms: int) -> None:
         """Run the statement of an alert, and store what follows. Maintenance of all jobs suspends it."""
-        with self._tenancy.databases.read(org) as db:
-            windows = maintenance.windows(db, now_ms)
+        windows = self._tenancy.databases.fetch(org, lambda db: maintenance.windows(db, now_ms))
         is_maintenance = not all(one.job_prefix or one.host or one.service or one.project for one in windows)
         begin, end, pending, error = dict[str, int](), list[str](), alert.pending, None
         try:

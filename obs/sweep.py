@@ -179,20 +179,17 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], l
                 alerts.woken.add(org)
         if time.monotonic() > until:
             break
-    with databases.read(org) as db:
-        due_at = expectations.next_moment(db, now_ms)
+    due_at = databases.fetch(org, lambda db: expectations.next_moment(db, now_ms))
     if due_at is not None and due_at <= now_ms:
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     _update_incidents(alerts, org, seen)
-    with databases.read(org) as db:
-        return now_ms if is_left else expectations.next_moment(db, now_ms)
+    return now_ms if is_left else databases.fetch(org, lambda db: expectations.next_moment(db, now_ms))
 
 
 def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
     """Open and close incidents. With `job_ids`, only of those whose failed or lost run has no incident yet."""
     databases = alerts.tenancy.databases
-    with databases.read(org) as db:
-        to_open, to_close = _incident_changes(db, seen, job_ids)
+    to_open, to_close = databases.fetch(org, lambda db: _incident_changes(db, seen, job_ids))
     if job_ids is not None:
         to_open, to_close = [one for one in to_open if one.kind in ("failing", "lost")], []
     concerned = sorted({one.job_id for one in to_open} | {job_id for job_id, _ in to_close})

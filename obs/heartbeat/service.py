@@ -234,8 +234,7 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
         for number in takewhile(lambda _: time.monotonic() < end, numbers):
             attempts, attempt = attempts + 1, secrets.randbits(62)
             databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
-            with databases.read(org) as db:
-                cells = rollups.read(db, unit, number)
+            cells = databases.fetch(org, partial(rollups.read, unit=unit, number=number))
             done += databases.write(org, partial(rollups.keep, unit=unit, number=number, cells=cells, attempt=attempt))
     if attempts and time.monotonic() < end:
         in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)

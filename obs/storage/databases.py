@@ -189,6 +189,11 @@ class Databases:
         """A number that differs after each change by this process to the file of `org`."""
         return self._last_writes.get(org, 0)
 
+    def fetch(self, org: Org, read: Callable[[sqlite3.Connection], T]) -> T:
+        """What `read` returns for a read-only connection to the file of `org`. Raises ServiceError (503)."""
+        with self.read(org) as connection:
+            return read(connection)
+
     @contextmanager
     def read(self, org: Org) -> Iterator[sqlite3.Connection]:
         """A read-only connection to the file of `org`. Raises ServiceError (503)."""

@@ -71,8 +71,7 @@ class Caller:
         return self.tenancy.databases.write(self.org, unit)
 
     def fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        with self.read() as db:
-            return read(db)
+        return self.tenancy.databases.fetch(self.org, read)
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         return self.tenancy.databases.read(self.org)
