@@ -25,12 +25,8 @@ OUTCOMES: Mapping[Any, Status] = {  # how a run ended; several words have the sa
 }
 MISSING = "Missing data for required field."
 LONGEST_HEADER = 200  # characters
-HEADERS = {  # of requests, which every heartbeat accepts, with their help texts. An empty one counts as not sent
-    "X-Platform-Host": "The host that the job runs on.",
-    "X-Platform-Service": "The service that the job belongs to.",
-    "X-Platform-Project": "The project that the service belongs to.",
-    "Idempotency-Key": "Calls repeated with the same key within 24 hours count once.",
-}
+HEADERS = ("X-Platform-Host", "X-Platform-Service", "X-Platform-Project", "Idempotency-Key")
+"""Of requests: every heartbeat accepts them. An empty one counts as not sent."""
 _VARIABLES = {name: f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS}
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _END = frozenset({Kind.END})

@@ -1,6 +1,8 @@
-"""The heartbeat operations in the OpenAPI document, from the table of fields. Their responses are in openapi.toml."""
+"""The heartbeat operations in the OpenAPI document, from the table of fields and the words in openapi.toml."""
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from apispec import APISpec
@@ -14,32 +16,26 @@ from obs.ingest.native import METHODS, PREFIX
 from obs.ingest.protocol import SCOPE
 
 _TAG = "heartbeats"
-_NAME_HELP = "The name of the job."
-_SUMMARIES: Mapping[Kind, str] = {
-    Kind.START: "Report the start of a run",
-    Kind.LOG: f"Add a log message of at most {MOST_MESSAGE_BYTES // 1024} KB",
-    Kind.END: "Report the end of a run",
-    Kind.PING: "Report a complete run, or that the open run is alive",
-}
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _ANY_TYPE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}  # for generated clients
 _ERRORS = ("413", "422", "429", "503", "507", "default")
-_SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
 
 
 def describe(spec: APISpec) -> None:
-    spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
-    name = _parameter("path", "job_name", {"type": "string", **JOB_NAME}, _NAME_HELP, required=True)
+    spec.tag({"name": _TAG, "description": _WORDS["tag"]})
+    name = _parameter("path", "job_name", {"type": "string", **JOB_NAME}, _WORDS["name"], required=True)
     for kind in Kind:
         event, fields = KINDS[kind], FIELDS_OF[kind]
+        summary = _WORDS["summaries"][event].format(kilobytes=MOST_MESSAGE_BYTES // 1024)
         spec.components.schema(event.capitalize(), _body_schema(kind))
         message, others = fields["message"], [field for field in fields.values() if field.name != "message"]
         text = {"text/plain": {"schema": message.schema, "example": message.example}, **_ANY_TYPE}
-        by_path = {"post": _operation(f"{event}Heartbeat", _SUMMARIES[kind], others, text)}
+        by_path = {"post": _operation(f"{event}Heartbeat", summary, others, text)}
         if "GET" in METHODS[kind]:
-            by_path["get"] = _operation(f"{event}HeartbeatByGet", _SUMMARY_OF_GET, fields.values())
+            by_path["get"] = _operation(f"{event}HeartbeatByGet", _WORDS["get"], fields.values())
         spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
         body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{event.capitalize()}"}}}
-        by_body = _operation(f"{event}HeartbeatByBody", _SUMMARIES[kind], (), body, is_required=True)
+        by_body = _operation(f"{event}HeartbeatByBody", summary, (), body, is_required=True)
         spec.path(path=f"{PREFIX}{event}", operations={"post": by_body})
 
 
@@ -59,7 +55,7 @@ def _operation(
         "security": SECURITY,
         "x-scope": SCOPE,
         "parameters": [
-            *(_parameter("header", header, text, about_it) for header, about_it in HEADERS.items()),
+            *(_parameter("header", header, text, _WORDS["headers"][header]) for header in HEADERS),
             *(_parameter("query", field.name, field.schema, field.help, example=field.example) for field in query),
         ],
         "responses": {"200": "Recorded", "414": "LongURL", **dict.fromkeys(_ERRORS, "DEFAULT_ERROR")},
@@ -68,7 +64,10 @@ def _operation(
 
 
 def _body_schema(kind: Kind) -> dict[str, Any]:
-    required, name = ["name"], {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": "nightly-backup"}
+    required, name = (
+        ["name"],
+        {"type": "string", **JOB_NAME, "description": _WORDS["name"], "example": "nightly-backup"},
+    )
     properties: dict[str, Any] = {"name": name}
     for field in FIELDS_OF[kind].values():
         schema = properties[field.name] = {**field.schema, "description": field.help, "example": field.example}
