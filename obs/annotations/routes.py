@@ -32,8 +32,7 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     query |= {name: time_of_query(name, query[name], now_ms) for name in ("start", "end")}
     if None not in (query["start"], query["end"]) and query["end"] < query["start"]:
         raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
-    with caller().read() as db:
-        return page_of("annotations", query, partial(store.page, db, now_ms), "start_time", "id")
+    return caller().fetch(lambda db: page_of("annotations", query, partial(store.page, db, now_ms), "start_time", "id"))
 
 
 @operation(blp, "POST", _WRITE, AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)

@@ -122,8 +122,7 @@ class Databases:
     def used_bytes(self, org: Org) -> int:
         """The bytes in the file of `org` that are in use. Raises ServiceError (503)."""
         used = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count"
-        with self.read(org) as db:
-            return int(first_value(db, f"{used}, pragma_page_size"))
+        return int(self.fetch(org, lambda db: first_value(db, f"{used}, pragma_page_size")))
 
     def create(self, org: Org) -> None:
         """Create the file of `org`, or migrate it if there is one. Raises ServiceError (503)."""

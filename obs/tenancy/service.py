@@ -79,9 +79,8 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
                 tenancy.databases.adopt(filled, org)
         tenancy.databases.create(org)
         if filled:
-            with tenancy.databases.read(org) as filled_db:
-                for uuid in store.ping_urls_in_file(filled_db):
-                    store.claim_ping_url(db, org, uuid)
+            for uuid in tenancy.databases.fetch(org, store.ping_urls_in_file):
+                store.claim_ping_url(db, org, uuid)
         return org
 
     org = tenancy.control.write(unit)
