@@ -62,6 +62,10 @@ QUERIES = [
         "SELECT hour(make_timestamp((time + 19800000) * 1000)) h, isodow(make_timestamp((time + 19800000) * 1000)) d, count(*) FROM runs GROUP BY ALL ORDER BY ALL",
     ),
     (
+        "SELECT count(*), max(duration_ms) FROM runs WHERE duration_ms % 3 = 1 BY date(time) AS day, job TIMEZONE 'Asia/Kolkata'",
+        "SELECT strftime(make_timestamp((time + 19800000) * 1000), '%Y-%m-%d') AS d, job, count(*), max(duration_ms) FROM runs WHERE duration_ms % 3 = 1 GROUP BY ALL ORDER BY ALL",
+    ),
+    (
         "SELECT CASE WHEN duration_ms > 1m THEN 'slow' ELSE 'quick' END AS pace, round(avg(duration_ms / 1000), 3) AS s FROM runs BY pace",
         "SELECT CASE WHEN duration_ms > 60000 THEN 'slow' ELSE 'quick' END pace, round(avg(duration_ms / 1000), 3) FROM runs GROUP BY pace ORDER BY pace",
     ),

@@ -289,6 +289,7 @@ _PERCENTILE = _aggregate(
     "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fractions}"
 )
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
+DAY_SQL = f"({_CLOCK} / 86400000)"  # the number of the day, in the order of days
 _DATE_SQL = f"strftime('%Y-%m-%d', {_CLOCK} / 1000 - {200 * WEEK_MS}, 'unixepoch')"
 _TABLE = (
     Function("count", (Family.ANY,), Type.INTEGER, "count({distinct}{0})", aggregate=True, counts=True),
@@ -302,9 +303,8 @@ _TABLE = (
     _aggregate("stddev", (Family.NUMBER,), Result.MEAN, partial(_Collected, _standard_deviation)),
     _aggregate("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered),
     replace(_PERCENTILE, name="median", percent=50),
-    *(replace(_PERCENTILE, name=f"p{each}", percent=each) for each in PERCENTS),
     replace(_PERCENTILE, parameters=(Family.NUMBER, Family.PERCENT)),
-    *(replace(_PERCENTILE, name=f"approx_p{each}", percent=each) for each in PERCENTS),
+    *(replace(_PERCENTILE, name=f"{kind}{each}", percent=each) for kind in ("p", "approx_p") for each in PERCENTS),
     Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _PER_LENGTH, aggregate=True),
     Function("abs", (Family.NUMBER,), Result.FIRST, "abs({0})"),
     _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, null_safe(_round), optional=1),

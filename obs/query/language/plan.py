@@ -179,6 +179,14 @@ def columns_of(*expressions: Checked | None) -> set[str]:
     return {each.column.name for each in walk(*expressions) if isinstance(each, Read)}
 
 
+def as_key(expression: Checked) -> Checked:
+    """A column by its key, if it has one, and any other expression as it is: to count values, as many as keys."""
+    match expression:
+        case Read(column=column) if column.key:
+            return replace(expression, column=replace(column, sql=column.key, join=""))
+    return expression
+
+
 def terms(where: Checked | None) -> Sequence[Checked]:
     """The terms of WHERE that all rows have to meet."""
     if where is None:

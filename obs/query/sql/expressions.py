@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice, product
 
-from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, null_safe, regular_expression
+from obs.query.language.functions import DAY_SQL, FUNCTIONS, Number, SqlFunction, null_safe, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan, walk
 
@@ -82,7 +82,7 @@ class Writer:
             case Apply(name="now"):
                 return ":now"
             case Apply(name="case"):
-                return case_sql(*map(self.expression, expression.arguments))
+                return FUNCTIONS["if"].write(*map(self.expression, expression.arguments))
             case Apply(name=name) if name in FUNCTIONS:
                 return self._call(expression)
         assert isinstance(expression, Apply), "a derived column is known"
@@ -119,6 +119,13 @@ class Writer:
         if not timeline.is_even():
             return f"obs_bucket({self.scan.number}, {time})"
         return f"({time} - {self.bind(timeline.starts[0])}) / {self.bind(timeline.interval_ms)}"
+
+    def day(self, expression: Checked) -> str:
+        """The number of the day that date() of a column writes, which takes a tenth of the time; else empty."""
+        match expression:
+            case Apply(name="date", arguments=(Read() as time,)) if self.known_sql(expression) is None:
+                return DAY_SQL.format(local=self._local(time, self.expression(time)))
+        return ""
 
     def _call(self, expression: Apply) -> str:
         arguments = list(map(self.expression, expression.arguments))
@@ -175,7 +182,9 @@ def _compare(sql: Writer, expression: Apply) -> str:
         numbers = [sql.bind(values.index(text) if text in values else -1) for text in texts]
         value, *written = sql.raw(column), *numbers
     else:
-        value, *written = map(sql.expression, expression.arguments)
+        days = [*filter(None, map(sql.day, expression.arguments))]
+        has_days = len(days) == len(expression.arguments)
+        value, *written = days if has_days else map(sql.expression, expression.arguments)
     return f"{value} IN ({', '.join(written)})" if name == "in" else f"{value} {name} {written[0]}"
 
 

@@ -95,7 +95,7 @@ class RowSelect(Writer):
         kept = self.kept()
         columns += [kept, self.scanned]
         keys = ["1"] if has_buckets else []
-        groups = [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
+        groups = [key_of(group) or self.day(group) or str(number) for number, group in enumerate(plan.groups, 2)]
         keys += groups if self.order is None else [self.order.key]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
         if has_buckets and plan.fills:
