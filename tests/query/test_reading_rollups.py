@@ -74,7 +74,7 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(DISTINCT job), last(exit_code), max(time) FROM runs BY service EVERY 1d", [DAY, HOUR]),
         ("SELECT count(exit_code), min(job) FROM runs WHERE host = 'a' OR project IS NULL", [DAY, HOUR]),
         ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", ["1h by status"]),
-        ("SELECT avg(duration_ms) FROM runs WHERE duration_ms BETWEEN 5 AND 1m BY job", [DAY, HOUR]),
+        ("SELECT avg(duration_ms) FROM runs WHERE duration_ms BETWEEN 5ms AND 1m BY job", [DAY, HOUR]),
         (
             "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE status = 'failed' BY bin",
             ["1h by status"],

@@ -207,8 +207,8 @@ _raw = st.sampled_from(
         f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
     ]
 )
-_limits = st.sampled_from(["0", "1", "999", "1s", "1m", "999.5", "2678400000", "4294967296", "1e300", "2h"])
-_limits |= st.integers(0, 10**7).map(str)
+_limits = st.sampled_from(["0", "1ms", "999ms", "1s", "1m", "999.5", "31d", "4294967296ms", "1e300", "2h"])
+_limits |= st.integers(0, 10**7).map("{}ms".format)
 _conditions = st.recursive(
     st.one_of(
         st.builds("duration_ms {} {}".format, st.sampled_from(["<", "<=", ">", ">=", "=", "!="]), _limits),

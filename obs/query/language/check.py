@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import habits, nodes
 from obs.query.language.actions import duration_of
-from obs.query.language.errors import OqlError
+from obs.query.language.errors import OqlError, mismatch
 from obs.query.language.expressions import Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
@@ -51,7 +51,9 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     _check_clauses(statement, outputs)
     if statement.window is None:
         end = len(scan(text)[-1].rstrip())
-        message, hint = "The statement has no time window.", f"Add a window, such as {source.window}."
+        day = re.search(r"'\d{4}-\d\d-\d\d'", text)
+        example = source.window if day is None else f"SINCE {day[0]}, and UNTIL with the day after the last one"
+        message, hint = "The statement has no time window.", f"Add a window, such as {example}."
         place, expected = nodes.Span(end, end), ["LAST", "BETWEEN", "SINCE"]
         raise OqlError("oql_no_time_window", place, message, expected=expected, hint=hint)
     plan = Plan(
@@ -88,6 +90,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
         advice = "Write an aggregate, such as max(x), or WHERE to choose rows." if expression is having else None
+        if isinstance(expression, Apply) and not has_aggregate(expression):
+            advice = advice or f"Add BY {text[slice(*expression.span)]}."
         _check_grouped(expression, frozenset(groups), advice)
     late = sorted_by if plan.is_ordered_last else []
     late += [having] if plan.is_derived and having is not None else []
@@ -114,12 +118,11 @@ def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) ->
     """The expression of BY or ORDER BY; for a number, the column at that place. Raises OqlError."""
     if isinstance(node, nodes.Duration):
         hint = "BY and ORDER BY take columns. For buckets of time, write EVERY 1h."
-        raise OqlError("oql_type_mismatch", node.span, "This is a duration, not a column.", hint=hint)
+        raise mismatch(node.span, "This is a duration, not a column.", hint=hint)
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node
     if isinstance(node.value, str):
-        hint = f"Remove the quotes: {node.value}."
-        raise OqlError("oql_type_mismatch", node.span, "This is a text, not a column.", hint=hint)
+        raise mismatch(node.span, "This is a text, not a column.", hint=f"Remove the quotes: {node.value}.")
     if not isinstance(node.value, int) or not 1 <= node.value <= len(columns):
         message = f"There is no column {node.value}: SELECT has {len(columns)}."
         raise OqlError("oql_unknown_column", node.span, message, hint="Write the name of the column.")
@@ -204,7 +207,8 @@ def _check_grouped(expression: Checked, groups: Set[Checked], advice: str | None
     if isinstance(expression, Read):
         name = expression.column.name
         message = f"{name} is neither inside an aggregate nor in BY."
-        of_time = "Write min(time) or max(time). With EVERY, the first column is t, where the bucket starts."
+        of_time = "Write max(time) for the latest. For a row with its time, write ORDER BY x DESC LIMIT 1, without BY."
+        of_time += " With EVERY, the first column is t, where the bucket starts."
         hint = advice or (of_time if name == "time" else f"Add BY {name}, or write last({name}).")
         if expression.span.end - expression.span.start == len("*"):
             hint = "Write the columns of BY, and aggregates, instead of *."
@@ -251,8 +255,7 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output]) -> None:
         if clause is not None and not is_allowed:
             raise OqlError("oql_syntax", clause.span, message, expected=expected)
     if statement.top is not None and first is not None and first.type in (Type.TEXT, Type.BOOLEAN):
-        message = "TOP requires that the first aggregate is a number or a time."
-        raise OqlError("oql_type_mismatch", statement.top.span, message)
+        raise mismatch(statement.top.span, "TOP requires that the first aggregate is a number or a time.")
 
 
 def _count(literal: nodes.Literal | None, *, least: int) -> int | None:
@@ -260,7 +263,7 @@ def _count(literal: nodes.Literal | None, *, least: int) -> int | None:
         return None
     assert isinstance(literal.value, int)
     if literal.value < least:
-        raise OqlError("oql_type_mismatch", literal.span, f"The number has to be at least {least}.")
+        raise mismatch(literal.span, f"The number has to be at least {least}.")
     return literal.value
 
 

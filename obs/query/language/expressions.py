@@ -10,7 +10,7 @@ from obs.query.language.actions import duration_of
 from obs.query.language.errors import OqlError, mismatch
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result, json_path, regular_expression
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, has_aggregate, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, as_key, has_aggregate, walk
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
@@ -78,10 +78,12 @@ class Scope:
         whole = word[0] if word else node.name
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
-        of_text = (each.name for each in self.source.columns if node.name.lower() in (each.values or each.texts))
-        if not hint and whole == node.name and (column_name := next(of_text, None)):
-            condition = f"{column_name} = '{node.name.lower()}'"
-            hint = f"Write {condition}, or to count such rows, count(*) FILTER (WHERE {condition})."
+        text = node.name.lower().removeprefix("is_")
+        text = habits.TEXTS.get(text, text)
+        of_text = (each.name for each in self.source.columns if text in (each.values or each.texts))
+        if not hint and whole == node.name and (name := next(of_text, None)):
+            condition = f"{name} = '{text}'"
+            hint = f"Write {condition}, or {name} != '{text}'. To count such rows, count(*) FILTER (WHERE {condition})."
         columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
         advice = f"{columns} Text is written in single quotes: '{whole}'."
         raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint, advice=advice)
@@ -98,7 +100,8 @@ class Scope:
         if not function.aggregate or Family.AGGREGATE in function.parameters:
             return self._scalar(node, function)
         if self.no_aggregates:
-            raise OqlError("oql_syntax", node.name.span, f"{function.name} is an aggregate. {self.no_aggregates}")
+            hint = "Write IN ('a', 'b'), or OR between two conditions." if name == "any" else None
+            raise OqlError("oql_syntax", node.name.span, f"{name} is an aggregate. {self.no_aggregates}", hint=hint)
         return self._aggregate(node, function)
 
     def _scalar(self, node: nodes.Call, function: Function) -> Checked:
@@ -127,9 +130,13 @@ class Scope:
             arguments = rows._checked(node.arguments)
             if any(isinstance(each, Apply) and each.type is Type.BOOLEAN for each in arguments):
                 message = f"{function.name} takes a value, not a condition."
-                hint = "Use FILTER: count(*) FILTER (WHERE condition)."
+                hint = "Write count(*) FILTER (WHERE condition). For a share, write 100.0 * that / count(*)."
                 raise mismatch(arguments[0].span, message, ["a column"], hint)
             _check_arguments(node, function, arguments)
+        if function.counts and not node.distinct:
+            habits.check_counted(arguments)
+        if function.counts:  # keys are counted without the join for their values
+            arguments = tuple(map(as_key, arguments))
         if node.distinct and "{distinct}" not in str(function.sql):
             possible = ", ".join(each.name for each in FUNCTIONS.values() if "{distinct}" in str(each.sql))
             raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no DISTINCT. These do: {possible}.")
@@ -187,15 +194,13 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
         expected = [family.text for family in parameters]
-        of_several = "Write count(DISTINCT concat(x, y))." if arguments else "Write count(*)."
-        hint = of_several if function.counts else None
-        raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected, hint=hint)
+        raise mismatch(node.name.span, message, expected, habits.ARGUMENTS.get(function.name))
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
         has_type = argument.type is None or argument.type in family.types
         if not has_type or not isinstance(argument, _FORMS.get(family, object)):
             found = "an expression" if has_type else _named(argument.type)
-            hint = "Write percentile(duration_ms, 95)." if family is Family.PERCENT else None
+            hint = habits.ARGUMENTS.get(function.name) if family in _FORMS else None
             message = f"{function.name} takes {family.text} here, not {found}."
             raise mismatch(argument.span, message, [family.text], hint)
         if family in _LENGTHS and isinstance(argument, Literal) and float(argument.value or 0) <= 0:
@@ -288,10 +293,11 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     arguments = tuple(_as_type(common, each) for each in arguments)
     if node.operator == "between":
         habits.check_range(*arguments)
-    if any(isinstance(each, Literal) and each.type is Type.DURATION for each in arguments):
+    if any(map(habits.has_unit, arguments)):
         for plain in filter(habits.has_no_unit, arguments):
-            message, hint = "This has no unit of time.", "Leave out the unit, or compare a duration: duration_ms > 90s."
-            raise mismatch(plain.span, message, hint=hint)
+            hint = "Leave out the unit, or compare a duration: duration_ms > 90s."
+            hint = "Write a unit after each number, such as 90s or 5m." if isinstance(plain, Literal) else hint
+            raise mismatch(plain.span, "This has no unit of time.", hint=hint)
     if node.operator not in habits.EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise mismatch(arguments[0].span, f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
@@ -312,6 +318,8 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         _check_pattern(pattern, Family.REGEX)
     if isinstance(pattern, Literal):
         habits.check_wildcards(node.operator, pattern)
+        if node.operator != "ilike":
+            habits.check_pattern(arguments[0], pattern)
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 

@@ -18,7 +18,8 @@ _HABITS: dict[str, dict[str, str]] = {  # the advice by the word that it is for,
     for part, listed in _FILE.items()
 }
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
-FUNCTIONS, NUMBERS, SOURCES, TEXTS = (_HABITS[part] for part in ("functions", "numbers", "sources", "texts"))
+FUNCTIONS, ARGUMENTS, NUMBERS = (_HABITS[part] for part in ("functions", "arguments", "numbers"))
+SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _PARTIAL_DAY = re.compile(r"\d{4}(-\d\d){0,2}")
 EQUALITY = ("=", "!=", "in")
@@ -34,7 +35,7 @@ _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE statu
 def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     """What to write instead of `found`, a word or sign that follows `text`, where `expected` could be written."""
     before = "".join(re.findall(r"(\b\w++|\S)\s*\Z", text)).upper()
-    if found.startswith("'") and "a duration" in expected:
+    if re.match(r"'\d", found) and "a duration" in expected:
         return f"Remove the quotes: {found[1:-1]}."
     if "EXPLAIN" in expected:
         return FIRST.get(found.upper(), _SELECT)
@@ -58,7 +59,7 @@ def instead_of(name: str, columns: Collection[str]) -> str | None:
     if re.fullmatch(r"\w+_(previous|before|after|change_pct)", name):
         return "The result has this column, but only HAVING and ORDER BY can use it."
     for words, names in _FILE["names"].items():
-        column = re.fullmatch(r"Write ([a-z_]+)( IS NOT NULL| STARTS WITH '.*')?\.", words)
+        column = re.fullmatch(r"Write ([a-z_]+)([ :][^a-z].*)?\.", words)
         if name.upper() in names.split(", ") and (column is None or column[1] in columns):
             return str(words)
     return None
@@ -70,12 +71,32 @@ def percentile(name: str) -> str | None:
     return found and f"Write percentile(x, {'.'.join(filter(None, found.groups()))})."
 
 
+def has_unit(expression: Checked) -> bool:
+    """Whether a value is a duration with a unit, such as 5m, or the time between two times."""
+    match expression:
+        case Apply(name="-", arguments=(end, start)):
+            return end.type is start.type is Type.TIME
+    return isinstance(expression, Literal) and expression.type is Type.DURATION
+
+
 def has_no_unit(expression: Checked) -> bool:
     """Whether a value is a whole number, or a duration in seconds or the like such as ``duration_ms / 1000``."""
     match expression:
         case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
             return True
-    return expression.type is Type.INTEGER and not isinstance(expression, Literal)
+        case Literal(value=value):
+            return expression.type is Type.INTEGER and bool(value) and not expression.is_sent
+    return expression.type is Type.INTEGER
+
+
+def check_counted(arguments: Sequence[Checked]) -> None:
+    """Raises OqlError where count() has a choice that is never null, such as 1 and 0: it counts all rows."""
+    match arguments:
+        case [Apply(name="if" | "case", arguments=of)]:
+            values = [*of[1:-1:2], of[-1]]
+            if all(isinstance(each, Literal) and each.value is not None for each in values):
+                hint = "Write sum(...) of 1 and 0, or leave ELSE out."
+                raise mismatch(arguments[0].span, "count counts each value that is not null.", hint=hint)
 
 
 def check_unquoted(arguments: Sequence[Checked], columns: Collection[str]) -> None:
@@ -125,7 +146,18 @@ def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
         case Apply(name="date") if isinstance(value, str) and not days.fullmatch(value):
             raise mismatch(argument.span, f"date is never {value!r}.", hint="Write a day, such as '2026-06-21'.")
         case Read(column=column) if column.type is Type.TIME and is_equality and _DAY.fullmatch(str(value)):
-            raise mismatch(argument.span, "A day is not one time.", hint=f"Write date({column.name}) instead.")
+            window = f"Write it as the window: SINCE {value!r}, and UNTIL with the day after it."
+            hint = window if (column.name, operator) == ("time", "=") else f"Write date({column.name}) instead."
+            raise mismatch(argument.span, "A day is not one time.", hint=hint)
+
+
+def check_pattern(compared: Checked, pattern: Literal) -> None:
+    """Raises OqlError for a pattern that no text of the column has a part of."""
+    parts = re.findall(r"[^\W_]+", re.sub(r"\\.", " ", str(pattern.value)))
+    match compared:
+        case Read(column=column) if parts and (known := column.values or column.texts) and not pattern.is_sent:
+            if not any(part in text for part in parts for text in known):
+                check_known((compared, pattern))
 
 
 def check_known(arguments: tuple[Checked, ...]) -> None:

@@ -31,7 +31,7 @@ _GROUPS = re.compile(
     r"|(?:\b(?P<word>(?ai:STARTS\s++WITH)|[^\W\d]\w*+)\s*+)?(?P<open>\()"
     r"|(?P<close>\))"
 )
-_TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\d[\w.]*|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
+_TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\d[\w.]*|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|[$@]\w+|\S")
 
 Kind = Enum("Kind", ["STATEMENT", "PARENTHESES", "ARGUMENTS", "VALUES", "FILTER", "CASE"])
 """What a group is, and so which part of the grammar parses it."""
