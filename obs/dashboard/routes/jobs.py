@@ -19,7 +19,6 @@ from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
-from obs.tenancy.auth import Caller
 
 blp = Blueprint("jobs", __name__)
 projects = Blueprint("projects", __name__, url_prefix="/projects")
@@ -29,18 +28,16 @@ _BULK_SECONDS = 20.0  # about how long one request changes jobs: proxies end a r
 
 @blp.get("/")
 def page() -> ResponseReturnValue:
-    caller = viewer()
-    overview = services().overviews(caller.org).show(caller, _choice())
+    overview = services().overviews(viewer().org).show(viewer(), _choice())
     if not overview.everything:
         return render_template("jobs/empty.html", key=take_new_key())
-    return render_template("jobs/page.html", overview=overview, rows=_rows(caller, overview.jobs), pauses=PAUSES)
+    return render_template("jobs/page.html", overview=overview, rows=_rows(overview.jobs), pauses=PAUSES)
 
 
 @blp.get("/jobs/changes")
 def changes() -> ResponseReturnValue:
     """What differs from the rows in X-Have (ids and versions); 204 if no job has changed since the version `since`."""
-    caller = viewer()
-    overview = services().overviews(caller.org).show(caller, _choice())
+    overview = services().overviews(viewer().org).show(viewer(), _choice())
     if request.args.get("since") == str(overview.version):
         return "", 204
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
@@ -50,7 +47,7 @@ def changes() -> ResponseReturnValue:
     changed: dict[str, Any] = {
         "version": str(overview.version),
         "summary": get_template_attribute("jobs/table.html", "summary")(overview),
-        "rows": {str(job.id): draw_row(job, *rest, caller) for job, *rest in _rows(caller, differing)},
+        "rows": {str(job.id): draw_row(job, *rest, viewer()) for job, *rest in _rows(differing)},
     }
     if list(now) != list(shown):
         changed["order"] = list(now)
@@ -106,13 +103,13 @@ def change_selected(action: str) -> ResponseReturnValue:
     return forms.saved(message, "dashboard.jobs.page", **choice.parameters())
 
 
-def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:
-    with caller.read() as db:
+def _rows(jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:
+    with viewer().read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
         troubled = [job.id for job in jobs if job.status in PROBLEMS]
         last = {job_id: run.id for job_id in troubled for run in runs[job_id] if run.status in PROBLEMS}
         errors = store.error_lines(db, last) if last else {}
-    return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(job.id)) for job in jobs]
+    return [(job, drawings.bars_of_job(job, runs[job.id], viewer().now_ms), errors.get(job.id)) for job in jobs]
 
 
 def _choice() -> Choice:
@@ -130,8 +127,7 @@ def _choice() -> Choice:
 
 @projects.get("", endpoint="page")
 def projects_page() -> ResponseReturnValue:
-    caller = viewer()
-    jobs = sorted(services().overviews(caller.org).show(caller).everything, key=lambda job: job.name)
+    jobs = sorted(services().overviews(viewer().org).show(viewer()).everything, key=lambda job: job.name)
     return render_template("projects.html", jobs=jobs, parts=_parts, states=STATES, trouble=TROUBLE)
 
 
