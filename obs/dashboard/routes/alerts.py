@@ -116,9 +116,8 @@ def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = 
     caller, number = require_admin(), request.args.get("id", type=int)
     values = {"query": request.args.get("q", ""), "operator": ">", "for": "5m", "every": "1m", "no_data": "keep"}
     if form is None and number is not None:
-        with caller.read() as db:
-            values = {**AlertSchema().dump(rules.alert(db, number)), "id": str(number)}
-        values["threshold"] = f"{values['threshold']:.15g}"
+        known = caller.fetch(lambda db: rules.alert(db, number))
+        values = {**AlertSchema().dump(known), "id": str(number), "threshold": f"{known.threshold:.15g}"}
     return render_template("query_alert.html", form=form or forms.Form(values), preview=preview)
 
 
