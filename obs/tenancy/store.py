@@ -246,7 +246,7 @@ def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now
     db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
 
 
-def audit_entries(db: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
+def audit_entries(db: sqlite3.Connection, limit: int = 200) -> list[dict[str, Any]]:
     latest = "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?"
     return [dict(row) for row in db.execute(latest, (limit,))]
 

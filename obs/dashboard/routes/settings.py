@@ -105,8 +105,7 @@ def end_session(number: int) -> ResponseReturnValue:
 
 @blp.get("/audit")
 def audit_log() -> str:
-    with require_admin().read() as db:
-        return render_template("audit.html", entries=store.audit_entries(db, limit=200))
+    return render_template("audit.html", entries=require_admin().fetch(store.audit_entries))
 
 
 @blp.get("/backup")
