@@ -64,11 +64,8 @@ def _operation(
 
 
 def _body_schema(kind: Kind) -> dict[str, Any]:
-    required, name = (
-        ["name"],
-        {"type": "string", **JOB_NAME, "description": _WORDS["name"], "example": "nightly-backup"},
-    )
-    properties: dict[str, Any] = {"name": name}
+    name = {"type": "string", **JOB_NAME, "description": _WORDS["name"], "example": "nightly-backup"}
+    required, properties = ["name"], dict[str, Any](name=name)
     for field in FIELDS_OF[kind].values():
         schema = properties[field.name] = {**field.schema, "description": field.help, "example": field.example}
         if kind in field.required:
