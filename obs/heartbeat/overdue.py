@@ -94,9 +94,7 @@ def expect(
         expected_at, overdue_at = pins.due(pin, last_at, unknown) or (None, None)
         grace_ms = None if expected_at is None or overdue_at is None else overdue_at - expected_at
     reason = ""
-    too_often: bool | None = False
-    if pin is None:
-        too_often = None if previous is None else schedule.too_often(heartbeats, previous)
+    too_often = pin is None and (None if previous is None else schedule.too_often(heartbeats, previous))
     if pin is None and overdue_at is not None:
         until = [wait.until(overdue_at) for wait in waits if wait.overdue_at < (last_heartbeat_at or 0)]
         if max(until, default=0) > overdue_at:
