@@ -149,8 +149,7 @@ def _entered_pin(kind: str) -> dict[str, object] | None:
             return {"cron": expression, "timezone": zone, "grace_seconds": minutes("grace", default="1")}
         case "interval":
             return {"interval_seconds": minutes("interval"), "grace_seconds": minutes("grace", default="1")}
-        case _:
-            raise invalid_field("json", "kind", "Choose one of the options.")
+    raise invalid_field("json", "kind", "Choose one of the options.")
 
 
 def _name() -> str:

@@ -244,5 +244,4 @@ def _cron_days(gate: Gate) -> str | None:
             weekday, *which = gate.numbers
             number = (weekday + 1) % 7
             return "* * " + ",".join(f"{number}L" if n < 0 else f"{number}#{n}" for n in which)
-        case _:
-            return None
+    return None

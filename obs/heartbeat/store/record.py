@@ -183,8 +183,7 @@ def _apply(
                 db.execute("UPDATE runs SET attribution_id = ? WHERE id = ?", (attribution_id, run.id))
             duration_ms = _start_late(db, run, time) if heartbeat.kind is Kind.START else None
             return Recorded(run.id, run.status, time, duration_ms=duration_ms)
-        case _:
-            return Recorded(None, None, time)
+    return Recorded(None, None, time)
 
 
 def _start_late(db: sqlite3.Connection, run: Run, time: int) -> int | None:
