@@ -92,9 +92,6 @@ class Function:
         return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)
 
 
-PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
-
-
 def percentile(values: Sequence[Number], blobs: Sequence[bytes], fractions: float | str) -> Number | str | None:
     """The percentile at a fraction (0 to 1), interpolated between the two nearest values (percentile_cont in SQL), or
     for a list of fractions as JSON, a list of percentiles as JSON.
@@ -288,6 +285,7 @@ _aggregate = partial(_python, aggregate=True)
 _PERCENTILE = _aggregate(
     "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fractions}"
 )
+_PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 DAY_SQL = f"({_CLOCK} / 86400000)"  # the number of the day, in the order of days
 _DATE_SQL = f"strftime('%Y-%m-%d', {_CLOCK} / 1000 - {200 * WEEK_MS}, 'unixepoch')"
@@ -304,7 +302,7 @@ _TABLE = (
     _aggregate("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered),
     replace(_PERCENTILE, name="median", percent=50),
     replace(_PERCENTILE, parameters=(Family.NUMBER, Family.PERCENT)),
-    *(replace(_PERCENTILE, name=f"{kind}{each}", percent=each) for kind in ("p", "approx_p") for each in PERCENTS),
+    *(replace(_PERCENTILE, name=f"{kind}{each}", percent=each) for kind in ("p", "approx_p") for each in _PERCENTS),
     Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _PER_LENGTH, aggregate=True),
     Function("abs", (Family.NUMBER,), Result.FIRST, "abs({0})"),
     _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, null_safe(_round), optional=1),
