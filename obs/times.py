@@ -37,9 +37,7 @@ def parse_iso(sent: object) -> int:
         raise ValueError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
     try:
         moment = datetime.fromisoformat(text.upper().replace(",", "."))
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        since_epoch = moment - _EPOCH
+        since_epoch = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
     except (ValueError, OverflowError) as error:
         raise ValueError(f"No such time: {error}.") from error
     milliseconds = since_epoch // timedelta(milliseconds=1)
