@@ -76,11 +76,9 @@ def _check_ins(envelope: bytes) -> Iterator[Mapping[str, Any]]:
     lines.readline()
     for line in filter(bytes.strip, iter(lines.readline, b"")):
         item = json_object(line, _JSON)
-        length = item.get("length")
-        if isinstance(length, int) and length >= 0:
-            payload = lines.read(min(length, len(envelope)))
-        else:
-            payload = lines.readline()
+        length = item.get("length", -1)
+        has_length = isinstance(length, int) and length >= 0
+        payload = lines.read(min(length, len(envelope))) if has_length else lines.readline()
         if item.get("type") == "check_in":
             yield json_object(payload, _JSON)
 
