@@ -170,13 +170,10 @@ def read_query(environ: Mapping[str, Any]) -> str:
 
 def read_header(environ: Mapping[str, Any], name: str) -> str | None:
     """One of HEADERS in a WSGI environment, or None. Raises ServiceError (422)."""
-    value: str | None = environ.get(_VARIABLES[name])
-    if not value:
-        return None
-    text = utf8(value)
+    text = utf8(environ.get(_VARIABLES[name]) or "")
     if len(text) > LONGEST_HEADER:
         raise invalid_field("headers", name, f"Longer than {LONGEST_HEADER} characters.")
-    return text
+    return text or None
 
 
 def read_attribution(environ: Mapping[str, Any]) -> Attribution:
