@@ -15,7 +15,7 @@ from pyparsing import ParseException
 
 from obs.api import is_storable
 from obs.query.language import nodes
-from obs.query.language.errors import OqlError
+from obs.query.language.errors import OqlError, mismatch
 from obs.query.language.nodes import Expression, Span
 from obs.query.language.scan import Segment
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
@@ -99,8 +99,7 @@ def number(token: Token) -> nodes.Literal | nodes.Duration:
 
 def _literal(token: Token, value: Any) -> nodes.Literal:
     if isinstance(value, int | float) and abs(value) > (_LARGEST if isinstance(value, int) else sys.float_info.max):
-        hint = "Whole numbers go up to 2^63 - 1."
-        raise OqlError("oql_type_mismatch", token.span, "The number is too large.", hint=hint)
+        raise mismatch(token.span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
     return nodes.Literal(token.span, value)
 
 
@@ -115,7 +114,7 @@ def _sent(token: Token, types: tuple[type, ...], expected: str, *, is_list: bool
     values = sent[name] if is_list else [sent[name]]
     fit = isinstance(values, list) and all(type(each) in types and is_storable(str(each)) for each in values)
     if not fit or not values:
-        raise OqlError("oql_type_mismatch", token.span, f"The parameter has to be {expected}.", expected=[expected])
+        raise mismatch(token.span, f"The parameter has to be {expected}.", [expected])
     return sent[name]
 
 
@@ -330,7 +329,7 @@ def _fill(span: Span, first: Any, *number: Any) -> nodes.Literal:
         return nodes.Literal(span, first.text)
     value = _signed(first, *number)
     if not isinstance(value, nodes.Literal) or isinstance(value.value, bool | str | None):
-        raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
+        raise mismatch(value.span, "FILL takes a number.", ["a number"])
     return nodes.Literal(span, value.value)
 
 
