@@ -160,8 +160,7 @@ def _together(cells: Sequence[Cell]) -> Cell:
 
 
 def _all_values(parts: Sequence[Values]) -> Values:
-    given = [part for part in parts if None not in part[:-1]]
-    if not given:
+    if not (given := [part for part in parts if None not in part[:-1]]):
         return Values()
     counts, totals, leasts, mosts, high, low, lists = zip(*given, strict=True)
     squares_high, squares_low = divmod(sum(high) * 2**32 + sum(low), 2**32)
