@@ -13,6 +13,7 @@ from flask import Flask
 from obs.backup.files import SERVER_LOCK
 from obs.services import services
 from obs.tenancy.auth import Tenancy
+from obs.times import HOUR_MS, format_ms
 from tests.backup.conftest import file_of
 from tests.conftest import Clock, KeyClient
 from tests.tenancy.conftest import Obs
@@ -33,6 +34,18 @@ def test_an_instance_in_use_is_fine(obs: Obs, instance: Path) -> None:
     done = obs("check")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.startswith("Checked 3 files.\n")
+
+
+def test_outcomes_that_came_late_are_no_difference(obs: Obs, instance: Path, clock: Clock, client: KeyClient) -> None:
+    for job, newest, late in (("failing", "fail", "ok"), ("fine", "ok", "fail"), ("sent", "fail", "fail")):
+        client.post(f"/api/v1/heartbeat/{job}/end?status={newest}")
+        earlier = {"status": late, "run_id": "earlier", "time": format_ms(clock() - 2 * HOUR_MS)}
+        assert client.post(f"/api/v1/heartbeat/{job}/end", query_string=earlier).status_code == 200
+    before = client.get("/api/v1/jobs/failing").json
+    done = obs("check")
+    assert (done.exit_code, done.stdout) == (0, "")
+    obs("check", "--repair")
+    assert client.get("/api/v1/jobs/failing").json == before
 
 
 def test_a_stopped_instance_and_a_backup_are_not_changed(

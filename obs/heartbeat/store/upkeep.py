@@ -8,7 +8,7 @@ from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.schedule import Memory
 from obs.heartbeat.store import rollups
 from obs.heartbeat.store.record import RECENT_RUNS
-from obs.times import DAY_MS
+from obs.times import DAY_MS, MINUTE_MS
 
 
 def index_messages(db: sqlite3.Connection, limit: int) -> int:
@@ -112,10 +112,12 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
 
 # The counters of a job also count runs that were deleted because they are old. They are compared exactly only for a job
 # that still has its first event, and has no runs from before it; otherwise they must be at least what the rows say.
+# Which outcomes count that came late depends on what was known when they came.
 _COUNTERS = ("run_count", "timed_run_count", "failures_in_row")
 _COUNT = f"""
     WITH outcomes AS MATERIALIZED (
-        SELECT id, job_id, run_status FROM events WHERE run_status IN ({Status.SUCCESS:d}, {Status.FAILED:d})
+        SELECT id, job_id, run_status, time < received_at - {MINUTE_MS} AS is_late FROM events
+        WHERE run_status IN ({Status.SUCCESS:d}, {Status.FAILED:d})
         AND (kind = {Kind.END:d} OR kind = {Kind.PING:d} AND NOT EXISTS
             (SELECT 1 FROM events AS earlier WHERE earlier.run_id = events.run_id AND earlier.id < events.id))
     ), successes AS MATERIALIZED (
@@ -130,7 +132,8 @@ _COUNT = f"""
     )
     SELECT jobs.id, jobs.name, coalesce(first, created_at) > created_at - {DAY_MS} AND EXISTS
             (SELECT 1 FROM events WHERE job_id = jobs.id AND received_at = created_at),
-        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0), coalesce(number, 0)
+        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0),
+        iif(jobs.id IN (SELECT job_id FROM outcomes WHERE is_late), failures_in_row, coalesce(number, 0))
     FROM jobs LEFT JOIN counted ON counted.job_id = jobs.id LEFT JOIN failures ON failures.job_id = jobs.id
 """
 
