@@ -27,6 +27,17 @@ def test_one_ping_by_a_wrong_clock_does_not_blind_a_job(
     server.dies_and_is_reported()
 
 
+def test_a_pinned_job_of_two_runs_is_checked_while_the_clock_is_behind(server: Server) -> None:
+    server.client.put("/api/v1/jobs/young", json={"pin": {"interval_seconds": 600, "grace_seconds": 60}})
+    server.send("young/ping")
+    server.sweep()
+    server.set_clock(hours=-2)
+    server.send("young/ping")
+    server.sweep()
+    server.pass_time(hours=0.5)
+    assert server.client.get("/api/v1/jobs/young").json["overdue"] is True
+
+
 @PINS
 def test_a_ping_between_two_sweeps_by_a_clock_that_was_wrong_only_then(
     server: Server, pin: dict[str, int] | None

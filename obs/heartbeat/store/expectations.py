@@ -145,6 +145,8 @@ def expectation(
     before = job.memory or Memory()
     if isinstance(job.pin, pins.Cron) and (started := recent or before.times):  # also of runs that nothing learns from
         last_at = started[-1]
+    elif last_at is None and recent:
+        last_at = recent[-1]
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or pins.Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
         return replace(overdue.expect(recent, durations_ms, None, pin, None, last_at, unknown), fit=job.fit)
