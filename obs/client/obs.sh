@@ -15,7 +15,10 @@ id=$(date +%s)-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')  # in containers, m
 OBS_URL=${OBS_URL:-} OBS_API_KEY=${OBS_API_KEY:-}
 [ -n "$OBS_URL" ] || echo "obs.sh: OBS_URL is not set, so nothing is reported" >&2
 case $job in
-    *[!A-Za-z0-9._/-]*) echo "obs.sh: the name of the job may only have letters, digits and . _ - /" >&2 ;;
+    *[!A-Za-z0-9._/-]*)
+        echo "obs.sh: nothing is reported: the name of the job may only have letters, digits and . _ - /" >&2
+        OBS_URL=
+        ;;
 esac
 folder=$(mktemp -d) || folder=
 output=${folder:+$folder/output}

@@ -115,7 +115,9 @@ class HeartbeatService:
             if is_rescheduled:  # the response shows what is expected
                 expectations.expect_for_now(db, job.id, caller.now_ms)
             if (is_rescheduled or new_name != job.name) and not (is_new and changes.keys() == {"name"}):
-                what = ", ".join(f"name {value}" if field == "name" else field for field, value in changes.items())
+                words = {"name": f"name {new_name}", "paused": "paused" if changes.get("paused") else "resumed"}
+                words["pin"] = "pin" if changes.get("pin") else "pin removed"
+                what = ", ".join(words.get(field, field) for field in changes)
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {what}")
             if new_name != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, new_name)

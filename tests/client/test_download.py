@@ -56,6 +56,16 @@ def test_a_command_of_the_shell_script_runs_in_any_case(
 
 
 @pytest.mark.curl
+def test_a_name_that_the_shell_script_cannot_send_is_one_message(machine: Machine, client: KeyClient) -> None:
+    (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
+    command = ["sh", str(machine.home / "obs.sh"), "my photos", "sh", "-c", "echo copied; exit 9"]
+    done = subprocess.run(command, env={**machine.variables, "OBS_URL": machine.url}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (9, "copied\n", 1)
+    assert done.stderr.startswith("obs.sh: nothing is reported: the name of the job")
+    assert client.get("/api/v1/jobs").json["jobs"] == []
+
+
+@pytest.mark.curl
 def test_two_containers_that_run_the_shell_script_at_once_report_two_runs(machine: Machine, client: KeyClient) -> None:
     for name, text in (("obs.sh", client.get("/client/obs.sh").data), ("date", b"#!/bin/sh\necho 1800000000\n")):
         (machine.home / name).write_bytes(text)

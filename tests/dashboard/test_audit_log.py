@@ -50,10 +50,10 @@ def test_changes_of_keys_over_the_api(root: KeyClient, entries: Callable[[], Ent
 def test_who_pauses_and_schedules_a_job(root: KeyClient, entries: Callable[[], Entries]) -> None:
     root.post("/api/v1/heartbeat/backup/ping")
     hourly = {"pin": {"interval_seconds": 3600}}
-    for changes in ({"paused": True}, {"paused": True}, {"paused": False}, hourly, hourly):
+    for changes in ({"paused": True}, {"paused": True}, {"paused": False}, hourly, hourly, {"pin": None}):
         assert root.patch("/api/v1/jobs/backup", json=changes).status_code == 200
-    changed = [["change job", "key 1 (test)", f"backup: {field}", "127.0.0.1"] for field in ("paused", "paused", "pin")]
-    assert sorted(entries()) == changed
+    words = ("paused", "pin", "pin removed", "resumed")
+    assert sorted(entries()) == [["change job", "key 1 (test)", f"backup: {each}", "127.0.0.1"] for each in words]
 
 
 def test_signing_in_and_out(
