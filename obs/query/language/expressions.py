@@ -334,6 +334,8 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         if node.operator == "not" and isinstance(text, Read):
             hint = f"Write {text.column.name} IS NULL."
         raise mismatch(text.span, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
+    if node.operator != "not":
+        habits.check_terms(node.operator, arguments)
     return Apply(node.span, node.operator, tuple(map(_condition, arguments)), Type.BOOLEAN)
 
 

@@ -99,6 +99,21 @@ def check_counted(arguments: Sequence[Checked]) -> None:
                 raise mismatch(arguments[0].span, "count counts each value that is not null.", hint=hint)
 
 
+def check_terms(operator: str, terms: Sequence[Checked]) -> None:
+    """Raises OqlError where AND joins two values that one thing is equal to, or OR two that it is not equal to."""
+    equality, message, hint = {
+        "and": ("=", "Nothing is equal to both.", "Write IN ('a', 'b') for several values."),
+        "or": ("!=", "Everything is different from one of them.", "Write NOT IN ('a', 'b') to leave out both."),
+    }[operator]
+    values: dict[Checked, object] = {}
+    for term in terms:
+        match term:
+            case Apply(name=name, arguments=(compared, Literal(value=value) as literal)) if name == equality:
+                is_code = compared.type in (Type.TEXT, Type.INTEGER) and not literal.is_sent
+                if is_code and values.setdefault(compared, value) != value:
+                    raise mismatch(term.span, message, hint=hint)
+
+
 def check_unquoted(arguments: Sequence[Checked], columns: Collection[str]) -> None:
     """Raises OqlError where a text stands for the column of this name: first, and beside no column."""
     match arguments:
