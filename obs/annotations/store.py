@@ -99,9 +99,7 @@ def rename_incidents(db: sqlite3.Connection, job: str, now_ms: int, new_name: st
 
 
 def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
-    """End the bands of a job that is deleted. They become annotations that clients can delete."""
-    ended = "by_service = 0, end_time = coalesce(end_time, max(start_time, ?2))"
-    db.execute(f"UPDATE annotations SET {ended}, {_OF_JOB}", (job, now_ms))
+    db.execute(f"UPDATE annotations SET end_time = max(start_time, ?2), {_OF_JOB} AND end_time IS NULL", (job, now_ms))
 
 
 _IS_OLD = f"{LAST_MOMENT_SQL} < :cutoff - {RETENTION_MS}"

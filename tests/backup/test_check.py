@@ -46,6 +46,9 @@ def test_outcomes_that_came_late_are_no_difference(obs: Obs, instance: Path, clo
     assert (done.exit_code, done.stdout) == (0, "")
     obs("check", "--repair")
     assert client.get("/api/v1/jobs/failing").json == before
+    client.post("/api/v1/heartbeat/fine/end?status=ok")
+    _change(file_of(instance, "acme"), "UPDATE jobs SET failures_in_row = 7 WHERE name = 'fine'")
+    assert "failures_in_row of the job fine is 7, and 0 by its rows" in obs("check").stdout
 
 
 def test_a_stopped_instance_and_a_backup_are_not_changed(

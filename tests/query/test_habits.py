@@ -56,6 +56,8 @@ ANSWERED: list[tuple[str, list[list[Any]]]] = [
     ("SELECT count(DISTINCT if(status = 'failed', 'a', 'b')) FROM runs LAST 1d", [[2]]),
     ("SELECT count(*) FROM runs WHERE ended_at - time > 0 LAST 1d", [[3]]),
     ("SELECT count(*) FROM runs WHERE status LIKE 'fail%' OR status =~ '^\\w*st$' LAST 1d", [[2]]),
+    ("SELECT count(*) FROM runs WHERE status =~ '^.{4}$' OR status =~ '[[:upper:]]?' LAST 1d", [[6]]),
+    ("SELECT count(*) FROM runs WHERE status LIKE 'fxailed' ESCAPE 'x' AND status ILIKE 'F%' LAST 1d", [[1]]),
     ("SELECT COUNT(DISTINCT job) FROM runs LAST 1d", [[3]]),
     ("SELECT count(distinct(job)) FROM runs LAST 1d", [[3]]),
     ("SELECT max(duration_ms)/1000 AS s FROM runs LAST 1d", [[30.0]]),

@@ -112,7 +112,7 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
 
 # The counters of a job also count runs that were deleted because they are old. They are compared exactly only for a job
 # that still has its first event, and has no runs from before it; otherwise they must be at least what the rows say.
-# Which outcomes count that came late depends on what was known when they came.
+# Which of the outcomes that came late count depends on what was known when they came.
 _COUNTERS = ("run_count", "timed_run_count", "failures_in_row")
 _COUNT = f"""
     WITH outcomes AS MATERIALIZED (
@@ -121,10 +121,10 @@ _COUNT = f"""
         AND (kind = {Kind.END:d} OR kind = {Kind.PING:d} AND NOT EXISTS
             (SELECT 1 FROM events AS earlier WHERE earlier.run_id = events.run_id AND earlier.id < events.id))
     ), successes AS MATERIALIZED (
-        SELECT job_id, max(id) AS id FROM outcomes WHERE run_status = {Status.SUCCESS:d} GROUP BY job_id
+        SELECT job_id, max(id) AS id FROM outcomes WHERE run_status = {Status.SUCCESS:d} AND NOT is_late GROUP BY job_id
     ), failures AS MATERIALIZED (
-        SELECT o.job_id, count(*) AS number FROM outcomes AS o LEFT JOIN successes AS s ON s.job_id = o.job_id
-        WHERE o.id > coalesce(s.id, 0) GROUP BY o.job_id
+        SELECT o.job_id, count(*) AS number, max(is_late) AS has_late
+        FROM outcomes AS o LEFT JOIN successes AS s USING (job_id) WHERE o.id > coalesce(s.id, 0) GROUP BY o.job_id
     ), counted AS MATERIALIZED (
         SELECT job_id, count(*) AS runs, min(started_at) AS first,
             min({RECENT_RUNS}, count(duration_ms) FILTER (WHERE status = {Status.SUCCESS:d})) AS timed
@@ -132,8 +132,7 @@ _COUNT = f"""
     )
     SELECT jobs.id, jobs.name, coalesce(first, created_at) > created_at - {DAY_MS} AND EXISTS
             (SELECT 1 FROM events WHERE job_id = jobs.id AND received_at = created_at),
-        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0),
-        iif(jobs.id IN (SELECT job_id FROM outcomes WHERE is_late), failures_in_row, coalesce(number, 0))
+        {", ".join(_COUNTERS)}, ifnull(runs, 0), ifnull(timed, 0), iif(has_late, failures_in_row, ifnull(number, 0))
     FROM jobs LEFT JOIN counted ON counted.job_id = jobs.id LEFT JOIN failures ON failures.job_id = jobs.id
 """
 

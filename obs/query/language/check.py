@@ -15,6 +15,8 @@ from obs.query.language.scan import scan
 from obs.sources import Source, Type
 from obs.times import find_zone
 
+_DAY = re.compile(r"\btime\)?\s*(?:=|>=?|BETWEEN)\s*('\d{4}-\d\d-\d\d')", re.IGNORECASE)  # the first one
+
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
     if isinstance(statement, nodes.Show):
@@ -51,8 +53,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     _check_clauses(statement, outputs)
     if statement.window is None:
         end = len(scan(text)[-1].rstrip())
-        day = re.search(r"'\d{4}-\d\d-\d\d'", text)
-        example = source.window if day is None else f"SINCE {day[0]}, and UNTIL with the day after the last one"
+        day = None if statement.timezone or source.name == "jobs" else _DAY.search(text)  # not one of a zone
+        example = f"SINCE {day[1]}, and UNTIL with the day after the last one" if day else source.window
         message, hint = "The statement has no time window.", f"Add a window, such as {example}."
         place, expected = nodes.Span(end, end), ["LAST", "BETWEEN", "SINCE"]
         raise OqlError("oql_no_time_window", place, message, expected=expected, hint=hint)
@@ -90,7 +92,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
         advice = "Write an aggregate, such as max(x), or WHERE to choose rows." if expression is having else None
-        if isinstance(expression, Apply) and not has_aggregate(expression):
+        if isinstance(expression, Apply) and not (has_aggregate(expression) or statement.by or statement.every):
             advice = advice or f"Add BY {text[slice(*expression.span)]}."
         _check_grouped(expression, frozenset(groups), advice)
     late = sorted_by if plan.is_ordered_last else []

@@ -78,12 +78,8 @@ class Scope:
         whole = word[0] if word else node.name
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
-        text = node.name.lower().removeprefix("is_")
-        text = habits.TEXTS.get(text, text)
-        of_text = (each.name for each in self.source.columns if text in (each.values or each.texts))
-        if not hint and whole == node.name and (name := next(of_text, None)):
-            condition = f"{name} = '{text}'"
-            hint = f"Write {condition}, or {name} != '{text}'. To count such rows, count(*) FILTER (WHERE {condition})."
+        if not hint and whole == node.name and (text := node.name.lower().removeprefix("is_")) not in names:
+            hint = habits.condition(text, self.source.columns)
         columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
         advice = f"{columns} Text is written in single quotes: '{whole}'."
         raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint, advice=advice)
@@ -194,7 +190,8 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
         expected = [family.text for family in parameters]
-        raise mismatch(node.name.span, message, expected, habits.ARGUMENTS.get(function.name))
+        hint = habits.ARGUMENTS.get(function.name) if arguments or function.counts else None
+        raise mismatch(node.name.span, message, expected, hint)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
         has_type = argument.type is None or argument.type in family.types
@@ -295,7 +292,7 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         habits.check_range(*arguments)
     if any(map(habits.has_unit, arguments)):
         for plain in filter(habits.has_no_unit, arguments):
-            hint = "Leave out the unit, or compare a duration: duration_ms > 90s."
+            hint = "Compare a duration with it, such as duration_ms > 90s, or leave out the unit."
             hint = "Write a unit after each number, such as 90s or 5m." if isinstance(plain, Literal) else hint
             raise mismatch(plain.span, "This has no unit of time.", hint=hint)
     if node.operator not in habits.EQUALITY and common is not None and common not in Family.ORDERED.types:
@@ -318,8 +315,8 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         _check_pattern(pattern, Family.REGEX)
     if isinstance(pattern, Literal):
         habits.check_wildcards(node.operator, pattern)
-        if node.operator != "ilike":
-            habits.check_pattern(arguments[0], pattern)
+        if not any(isinstance(each, Literal) and each.value for each in escape):
+            habits.check_pattern(node.operator, arguments[0], pattern)
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 

@@ -2,14 +2,15 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from obs.query.language.errors import mismatch
+from obs.query.language.functions import regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Read
 from obs.query.language.scan import RESERVED
-from obs.sources import Type
+from obs.sources import Column, Type
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 _FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -29,7 +30,6 @@ _PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
     "hour": (range(24), "0 to 23"),
     "minute": (range(60), "0 to 59"),
 }
-_SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
 def advice(found: str, text: str, expected: Collection[str]) -> str | None:
@@ -38,7 +38,7 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     if re.match(r"'\d", found) and "a duration" in expected:
         return f"Remove the quotes: {found[1:-1]}."
     if "EXPLAIN" in expected:
-        return FIRST.get(found.upper(), _SELECT)
+        return FIRST.get(found.upper(), FIRST["SELECT"])
     for words in (f"{before} {found}".upper(), found.upper()):
         if words in WORDS and words not in expected:
             return WORDS[words]
@@ -65,6 +65,16 @@ def instead_of(name: str, columns: Collection[str]) -> str | None:
     return None
 
 
+def condition(text: str, columns: Iterable[Column]) -> str | None:
+    """What to write instead of a name that is a text of a column, such as ``failed``, or means one, such as ``ok``."""
+    for one in (text, TEXTS.get(text, "")):
+        for column in columns:
+            if one in (column.values or column.texts):
+                same, other = f"{column.name} = '{one}'", f"{column.name} != '{one}'"
+                return f"Write {same}, or {other}. To count such rows, count(*) FILTER (WHERE {same})."
+    return None
+
+
 def percentile(name: str) -> str | None:
     """What to write instead of a function such as ``p97``, ``p99_9`` or ``p999``; None for another name."""
     found = re.fullmatch(r"p(\d\d?|100)_?((?<=_)\d+|(?<=p99)9+)?", name)
@@ -73,14 +83,13 @@ def percentile(name: str) -> str | None:
 
 def has_unit(expression: Checked) -> bool:
     """Whether a value is a duration with a unit, such as 5m, or the time between two times."""
-    match expression:
-        case Apply(name="-", arguments=(end, start)):
-            return end.type is start.type is Type.TIME
+    if isinstance(expression, Apply):
+        return expression.name == "-" and {each.type for each in expression.arguments} == {Type.TIME}
     return isinstance(expression, Literal) and expression.type is Type.DURATION
 
 
 def has_no_unit(expression: Checked) -> bool:
-    """Whether a value is a whole number, or a duration in seconds or the like such as ``duration_ms / 1000``."""
+    """Whether a value is a whole number but 0, or a duration in seconds or the like such as ``duration_ms / 1000``."""
     match expression:
         case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
             return True
@@ -95,16 +104,15 @@ def check_counted(arguments: Sequence[Checked]) -> None:
         case [Apply(name="if" | "case", arguments=of)]:
             values = [*of[1:-1:2], of[-1]]
             if all(isinstance(each, Literal) and each.value is not None for each in values):
-                hint = "Write sum(...) of 1 and 0, or leave ELSE out."
-                raise mismatch(arguments[0].span, "count counts each value that is not null.", hint=hint)
+                raise mismatch(
+                    arguments[0].span, "This counts all rows.", hint="Write count(*) FILTER (WHERE condition)."
+                )
 
 
 def check_terms(operator: str, terms: Sequence[Checked]) -> None:
     """Raises OqlError where AND joins two values that one thing is equal to, or OR two that it is not equal to."""
-    equality, message, hint = {
-        "and": ("=", "Nothing is equal to both.", "Write IN ('a', 'b') for several values."),
-        "or": ("!=", "Everything is different from one of them.", "Write NOT IN ('a', 'b') to leave out both."),
-    }[operator]
+    equality, message = ("=", "Nothing equals both.") if operator == "and" else ("!=", "Everything differs from one.")
+    hint = f"Write {'IN' if operator == 'and' else 'NOT IN'} ('a', 'b') for several values."
     values: dict[Checked, object] = {}
     for term in terms:
         match term:
@@ -161,18 +169,21 @@ def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
         case Apply(name="date") if isinstance(value, str) and not days.fullmatch(value):
             raise mismatch(argument.span, f"date is never {value!r}.", hint="Write a day, such as '2026-06-21'.")
         case Read(column=column) if column.type is Type.TIME and is_equality and _DAY.fullmatch(str(value)):
-            window = f"Write it as the window: SINCE {value!r}, and UNTIL with the day after it."
-            hint = window if (column.name, operator) == ("time", "=") else f"Write date({column.name}) instead."
+            window = f" For the window, write SINCE {value!r}, and UNTIL with the day after it."
+            hint = f"Write date({column.name}) instead." + (window if column.name == "time" else "")
             raise mismatch(argument.span, "A day is not one time.", hint=hint)
 
 
-def check_pattern(compared: Checked, pattern: Literal) -> None:
-    """Raises OqlError for a pattern that no text of the column has a part of."""
-    parts = re.findall(r"[^\W_]+", re.sub(r"\\.", " ", str(pattern.value)))
-    match compared:
-        case Read(column=column) if parts and (known := column.values or column.texts) and not pattern.is_sent:
-            if not any(part in text for part in parts for text in known):
-                check_known((compared, pattern))
+def check_pattern(operator: str, compared: Checked, pattern: Literal) -> None:
+    """Raises OqlError for a pattern, without ESCAPE, that no text of the column matches."""
+    text = re.escape(written := str(pattern.value))
+    column = compared.column if isinstance(compared, Read) and not pattern.is_sent else None
+    known = () if column is None else column.values or column.texts
+    like = "".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in written)
+    wanted = {"contains": text, "starts with": f"^{text}", "like": f"^{like}$", "ilike": f"(?i)^{like}$"}
+    expression = regular_expression(wanted.get(operator, written))
+    if known and not any(expression.search(each.encode()) for each in known):
+        check_known((compared, pattern))
 
 
 def check_known(arguments: tuple[Checked, ...]) -> None:
