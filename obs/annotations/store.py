@@ -85,7 +85,7 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     )
     is_wrong = f"(created_at > :start_ms AND created_at <= :end_ms AND id > coalesce(({last}), 0))"
     moved = ", ".join(  # not what was in the future when it was sent: somebody has chosen it
-        f"{time} = CASE WHEN {time} <= updated_at AND ({time} > :latest_ms OR {is_wrong})"
+        f"{time} = CASE WHEN {time} <= updated_at AND ({time} > :latest_ms OR {time} > :start_ms AND {is_wrong})"
         f" THEN min({time} + :step_ms, :latest_ms) ELSE {time} END"
         for time in ("start_time", "end_time", "created_at", "updated_at")
     )

@@ -107,7 +107,7 @@ class HeartbeatService:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: ping_uuid")
             columns = _columns(db, job, changes, caller.now_ms)
-            moves = not job.overdue and bool(columns.keys() & {"name", "attribution_id"})  # to or from other windows
+            moves = not job.overdue and (new_name != job.name or "attribution_id" in columns)  # to or from windows
             is_rescheduled = moves or bool(columns.keys() & {"pin", "paused_at", "paused_until", "schedule_changed_at"})
             if moves:
                 maintenance.keep_past(db, job.id, job.last_heartbeat_at or 0, caller.now_ms)
@@ -268,7 +268,7 @@ def _columns(db: sqlite3.Connection, job: jobs.Job, changes: Mapping[str, Any], 
             columns |= {"paused_at": now_ms, "paused_until": until_ms, "overdue_since": None}
     if changes.get("schedule_changed_at", job.schedule_changed_at) != job.schedule_changed_at:
         columns |= {"schedule_changed_at": changes["schedule_changed_at"], "overdue_since": None, "waits": None}
-    if not changes.keys().isdisjoint(Attribution._fields):
-        place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
+    place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
+    if place != (job.host, job.service, job.project):
         columns["attribution_id"] = find_attribution(db, place)
     return columns

@@ -20,7 +20,7 @@ OVERRUNS_AT_SQL = f"(SELECT min(started_at + {UNSEEN_MS_SQL}) + jobs.overrun_aft
 IS_LEARNED_SQL = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)"  # by host, others may have reported
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
 SILENT_SQL = f"jobs.first_heartbeat_at = {MAX_MS}"  # no heartbeat yet
-OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {IS_LEARNED_SQL} AND NOT {PAUSED_SQL}, 0)"
+OVERDUE_SQL = f"coalesce((jobs.overdue_at <= :now OR jobs.overdue_since) AND {IS_LEARNED_SQL} AND NOT {PAUSED_SQL}, 0)"
 _CONDITIONS = {  # for each state but ok; the first that applies decides
     JobState.PAUSED: PAUSED_SQL,
     JobState.FAILED: f"jobs.last_outcome = {Status.FAILED:d}",

@@ -39,6 +39,45 @@ def test_a_pinned_job_of_two_runs_is_checked_while_the_clock_is_behind(server: S
 
 
 @PINS
+def test_a_job_that_is_overdue_stays_so_when_a_clock_that_was_ahead_is_set_right(
+    server: Server, pin: dict[str, int] | None
+) -> None:
+    server.client.patch(JOB, json={"pin": pin})
+    server.ping()
+    server.set_clock(days=2)
+    server.pass_time(hours=6)
+    server.set_clock()
+    assert (server.job()["status"], server.job()["overdue"]) == ("overdue", True)
+    assert server.rows("SELECT kind FROM incidents WHERE ended_at IS NULL LAST 30d") == [["overdue"]]
+    server.ping()
+    assert server.job()["overdue"] is False
+
+
+def test_a_restart_does_not_change_a_run_of_a_client_whose_clock_is_ahead(server: Server) -> None:
+    ahead_ms = 5 * 60_000
+    server.client.post("/api/v1/heartbeat/ahead/start", query_string={"time": format_ms(server.clock() + ahead_ms)})
+    server.start()
+    server.pass_time(seconds=10)
+    server.client.post("/api/v1/heartbeat/ahead/end", query_string={"time": format_ms(server.clock() + ahead_ms)})
+    assert [run["duration_ms"] for run in server.client.get("/api/v1/jobs/ahead/runs").json["runs"]] == [10_000]
+
+
+def test_a_time_that_was_sent_to_a_wrong_clock_stays(server: Server) -> None:
+    server.pass_time(hours=2)
+    server.send("b/end?status=fail")
+    server.set_clock(days=40)
+    true_ms = server.clock() - 600_000
+    server.client.post("/api/v1/annotations", json={"name": "a", "title": "t", "start_time": format_ms(true_ms)})
+    server.pass_time(hours=1)
+    server.set_clock()
+    server.pass_time(seconds=60)
+    (incident,) = server.client.get("/api/v1/incidents?job=b").json["incidents"]
+    found = server.client.get("/api/v1/annotations?start=-80d&end=now").json["annotations"]
+    starts = {one["name"]: one["start_time"] for one in found}
+    assert (starts["a"], starts["incident/b"]) == (format_ms(true_ms), incident["started_at"])
+
+
+@PINS
 def test_a_ping_between_two_sweeps_by_a_clock_that_was_wrong_only_then(
     server: Server, pin: dict[str, int] | None
 ) -> None:

@@ -13,7 +13,7 @@ from flask import Flask
 from obs.backup.files import SERVER_LOCK
 from obs.services import services
 from obs.tenancy.auth import Tenancy
-from obs.times import HOUR_MS, format_ms
+from obs.times import DAY_MS, HOUR_MS, format_ms
 from tests.backup.conftest import file_of
 from tests.conftest import Clock, KeyClient
 from tests.tenancy.conftest import Obs
@@ -49,6 +49,18 @@ def test_outcomes_that_came_late_are_no_difference(obs: Obs, instance: Path, clo
     client.post("/api/v1/heartbeat/fine/end?status=ok")
     _change(file_of(instance, "acme"), "UPDATE jobs SET failures_in_row = 7 WHERE name = 'fine'")
     assert "failures_in_row of the job fine is 7, and 0 by its rows" in obs("check").stdout
+
+
+def test_a_late_run_that_was_purged_is_no_difference(
+    obs: Obs, instance: Path, app: Flask, clock: Clock, client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/young/ping")
+    old = {"run_id": "old", "time": format_ms(clock() - 89 * DAY_MS)}
+    assert client.post("/api/v1/heartbeat/young/end", query_string=old).status_code == 200
+    clock.advance(hours=30)
+    services(app).background.tasks["purge"].run()
+    assert len(client.get("/api/v1/jobs/young/runs").json["runs"]) == 1
+    assert obs("check").stdout == ""
 
 
 def test_a_stopped_instance_and_a_backup_are_not_changed(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.times import format_ms
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 from tests.heartbeat.conftest import Sender
@@ -115,6 +116,19 @@ def test_the_same_settings_again_leave_an_incident_open(admin: KeyClient, clock:
     assert admin.put(JOB, json={"pin": HOURLY}).json["status"] == "overdue"
     sweep()
     assert admin.get("/api/v1/incidents").json["incidents"] == [incident]
+
+
+def test_the_same_place_and_name_again_change_nothing(by_path: Sender, admin: KeyClient, clock: Clock) -> None:
+    window = {"start_time": format_ms(clock() - 60_000), "end_time": format_ms(clock() + 3_600_000), "title": "x"}
+    assert admin.post("/api/v1/maintenance", json=window).status_code == 201
+    count = {"query": "SELECT count(*) FROM audit LAST 1d"}
+    counts = []
+    for _ in range(3):
+        assert admin.put("/api/v1/jobs/backup", json={"host": "h2"}).status_code in (200, 201)
+        assert admin.patch("/api/v1/jobs/backup", json={"name": "backup", "host": "h2"}).status_code == 200
+        clock.advance(seconds=1)
+        counts.append(admin.post("/api/v1/dsl", json=count).json["rows"])
+    assert counts == [counts[0]] * 3
 
 
 def test_the_place_of_a_job_can_be_set_until_a_heartbeat_reports_another(by_path: Sender, admin: KeyClient) -> None:

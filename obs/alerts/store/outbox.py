@@ -269,7 +269,8 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     )
 
 
-_IS_OLD = "created_at < :cutoff AND next_attempt_at IS NULL"
+_OF_OPEN = "SELECT delivery_id FROM incidents AS i JOIN delivery_incidents ON incident_id = i.id WHERE ended_at IS NULL"
+_IS_OLD = f"created_at < :cutoff AND next_attempt_at IS NULL AND id NOT IN ({_OF_OPEN})"  # their end is reported, too
 delete_before = partial(delete_oldest, table="deliveries", time="created_at", condition=_IS_OLD)
 
 

@@ -73,7 +73,7 @@ _WRONG_HEARTBEATS = (
 )
 _STATEMENTS = (
     # An open run goes on: the time since its start is the time that has passed.
-    f"UPDATE runs SET {_RUN} WHERE status = {Status.OPEN:d}"
+    f"UPDATE runs SET {_RUN} WHERE :step_ms <> 0 AND status = {Status.OPEN:d}"
     f" AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = runs.id AND {_WRONG})",
     f"UPDATE runs SET {_RUN} WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG})",
     f"DELETE FROM fits WHERE job_id IN (SELECT job_id FROM events WHERE {_WRONG}"
@@ -130,7 +130,7 @@ _COUNT = f"""
             min({RECENT_RUNS}, count(duration_ms) FILTER (WHERE status = {Status.SUCCESS:d})) AS timed
         FROM runs GROUP BY job_id
     )
-    SELECT jobs.id, jobs.name, coalesce(first, created_at) > created_at - {DAY_MS} AND EXISTS
+    SELECT jobs.id, jobs.name, min(coalesce(first, created_at), first_heartbeat_at) > created_at - {DAY_MS} AND EXISTS
             (SELECT 1 FROM events WHERE job_id = jobs.id AND received_at = created_at),
         {", ".join(_COUNTERS)}, ifnull(runs, 0), ifnull(timed, 0), iif(has_late, failures_in_row, ifnull(number, 0))
     FROM jobs LEFT JOIN counted ON counted.job_id = jobs.id LEFT JOIN failures ON failures.job_id = jobs.id

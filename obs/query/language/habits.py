@@ -93,9 +93,8 @@ def has_no_unit(expression: Checked) -> bool:
     match expression:
         case Apply(name="/", arguments=(_, Literal(value=int() | float() as divisor))) if divisor in _UNITS:
             return True
-        case Literal(value=value):
-            return expression.type is Type.INTEGER and bool(value) and not expression.is_sent
-    return expression.type is Type.INTEGER
+    is_any = isinstance(expression, Literal) and (expression.is_sent or not expression.value)
+    return expression.type is Type.INTEGER and not is_any
 
 
 def check_counted(arguments: Sequence[Checked]) -> None:
