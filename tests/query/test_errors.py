@@ -256,6 +256,12 @@ def test_twenty_five_levels_of_conditions_are_allowed(ask: Ask, client: Any, ste
     assert answer.status_code == 200 or answer.json["error"] == "oql_too_long"
 
 
+@pytest.mark.parametrize("column", ["status", "host"])
+@pytest.mark.parametrize("operator", ["LIKE", "ILIKE", "CONTAINS", "STARTS WITH"])
+def test_a_long_pattern_is_allowed(ask: Ask, column: str, operator: str) -> None:
+    assert ask(f"SELECT count(*) FROM runs WHERE {column} {operator} '{'_' * 9_000}x' LAST 1d")["rows"] == [[0]]
+
+
 @pytest.mark.parametrize("operator", [" AND ", " OR "])
 def test_a_thousand_conditions_are_allowed(ask: Ask, operator: str) -> None:
     assert ask(f"SELECT count(*) FROM runs WHERE {operator.join(['id=1'] * 1_000)} LAST 1d")["rows"] == [[0]]

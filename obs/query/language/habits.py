@@ -23,6 +23,7 @@ FUNCTIONS, ARGUMENTS, NUMBERS = (_HABITS[part] for part in ("functions", "argume
 SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _PARTIAL_DAY = re.compile(r"\d{4}(-\d\d){0,2}")
+_LONGEST_CHECKED = 100  # characters of a pattern; RE2 may not have the memory for thousands
 EQUALITY = ("=", "!=", "in")
 _UNITS = (SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS)
 _PARTS: Mapping[str, tuple[range, str]] = {  # what parts of a time can be
@@ -174,14 +175,13 @@ def check_possible(compared: Checked, argument: Checked, operator: str) -> None:
 
 
 def check_pattern(operator: str, compared: Checked, pattern: Literal) -> None:
-    """Raises OqlError for a pattern, without ESCAPE, that no text of the column matches."""
+    """Raises OqlError for a pattern, without ESCAPE, that no text of the column matches. Long ones are not checked."""
     text = re.escape(written := str(pattern.value))
     column = compared.column if isinstance(compared, Read) and not pattern.is_sent else None
-    known = () if column is None else column.values or column.texts
+    known = () if column is None or len(written) > _LONGEST_CHECKED else column.values or column.texts
     like = "".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in written)
     wanted = {"contains": text, "starts with": f"^{text}", "like": f"^{like}$", "ilike": f"(?i)^{like}$"}
-    expression = regular_expression(wanted.get(operator, written))
-    if known and not any(expression.search(each.encode()) for each in known):
+    if known and not any(regular_expression(wanted.get(operator, written)).search(each.encode()) for each in known):
         check_known((compared, pattern))
 
 
