@@ -111,7 +111,7 @@ def check_counted(arguments: Sequence[Checked]) -> None:
 
 def check_terms(operator: str, terms: Sequence[Checked]) -> None:
     """Raises OqlError where AND joins two values that one thing is equal to, or OR two that it is not equal to."""
-    equality, message = ("=", "Nothing equals both.") if operator == "and" else ("!=", "Everything differs from one.")
+    equality, message = ("=", "This is never true.") if operator == "and" else ("!=", "This is always true.")
     hint = f"Write {'IN' if operator == 'and' else 'NOT IN'} ('a', 'b') for several values."
     values: dict[Checked, object] = {}
     for term in terms:
