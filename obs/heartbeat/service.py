@@ -117,7 +117,8 @@ class HeartbeatService:
             if (is_rescheduled or new_name != job.name) and not (is_new and changes.keys() == {"name"}):
                 words = {"name": f"name {new_name}", "paused": "paused" if changes.get("paused") else "resumed"}
                 words["pin"] = "pin" if changes.get("pin") else "pin removed"
-                what = ", ".join(words.get(field, field) for field in changes)
+                differ = [field for field, value in changes.items() if value != getattr(job, field, ...)]  # PUT has all
+                what = ", ".join(words.get(field, field) for field in differ or changes)
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {what}")
             if new_name != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, new_name)

@@ -54,6 +54,8 @@ def test_who_pauses_and_schedules_a_job(root: KeyClient, entries: Callable[[], E
         assert root.patch("/api/v1/jobs/backup", json=changes).status_code == 200
     words = ("paused", "pin", "pin removed", "resumed")
     assert sorted(entries()) == [["change job", "key 1 (test)", f"backup: {each}", "127.0.0.1"] for each in words]
+    assert root.put("/api/v1/jobs/backup", json={"host": "nas"}).status_code == 200
+    assert entries() == [["change job", "key 1 (test)", "backup: host", "127.0.0.1"]]
 
 
 def test_signing_in_and_out(

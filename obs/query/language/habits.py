@@ -101,12 +101,10 @@ def has_no_unit(expression: Checked) -> bool:
 def check_counted(arguments: Sequence[Checked]) -> None:
     """Raises OqlError where count() has a choice that is never null, such as 1 and 0: it counts all rows."""
     match arguments:
-        case [Apply(name="if" | "case", arguments=of)]:
+        case [Apply(name="if" | "case", arguments=of) as choice]:
             values = [*of[1:-1:2], of[-1]]
             if all(isinstance(each, Literal) and each.value is not None for each in values):
-                raise mismatch(
-                    arguments[0].span, "This counts all rows.", hint="Write count(*) FILTER (WHERE condition)."
-                )
+                raise mismatch(choice.span, "This counts all rows.", hint="Write count(*) FILTER (WHERE condition).")
 
 
 def check_terms(operator: str, terms: Sequence[Checked]) -> None:
